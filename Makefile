@@ -1,0 +1,125 @@
+# Needs GNU make and Python 3.11 or newer. Everything else goes into .venv.
+# Choose an interpreter with: make setup PYTHON=/path/to/python3
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+BIN := .venv/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip --quiet
+# Wheels only: a source build would fetch build tools that no hash covers.
+# Byte code is made at the first import, and only for what is imported.
+INSTALL := $(PIP) install --no-compile --require-hashes --only-binary :all:
+
+# Extra arguments for pytest, for example: make test PYTEST_ARGS="-n 0 -x -k zone"
+PYTEST_ARGS ?= -n 2
+
+.PHONY: help
+help:
+	@echo "make demo           fit synthetic visits, print the result, write report.html"
+	@echo "make test           lint, type check and run the tests"
+	@echo "make lint           ruff and mypy only"
+	@echo "make format         rewrite the code with ruff"
+	@echo "make bench          speed benchmarks"
+	@echo "make bench-quality  clustering quality benchmarks"
+	@echo "make docs           build the documentation into site/"
+	@echo "make setup          create .venv (the other targets call it)"
+	@echo "make requirements   pin the newest versions in requirements/"
+	@echo "make clean          remove .venv, caches and build results"
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+# A name on the PATH may be an empty shim, so each candidate is run before it is chosen.
+FIND_PYTHON = \
+	probe='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'; \
+	python=; \
+	if [ -n "$(PYTHON)" ]; then \
+		if "$(PYTHON)" -c "$$probe" >/dev/null 2>&1; then python="$(PYTHON)"; fi; \
+	else \
+		for name in python3.13 python3.12 python3.11 python3 python; do \
+			if "$$name" -c "$$probe" >/dev/null 2>&1; then python="$$name"; break; fi; \
+		done; \
+	fi; \
+	if [ -z "$$python" ]; then \
+		echo "error: needs Python 3.11 or newer with the venv and ensurepip modules; found none$(if $(PYTHON), at $(PYTHON))." >&2; \
+		echo "Install one (on Debian and Ubuntu also python3-venv), or name it: make setup PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi
+
+.PHONY: setup
+setup: .venv/.setup
+
+# The editable install needs the package's metadata only once; edits under src/ are seen at once.
+.venv/.setup: pyproject.toml requirements/dev.txt Makefile
+	@if ! $(PY) -c 'import pip' >/dev/null 2>&1; then \
+		$(FIND_PYTHON); \
+		echo "Creating .venv with $$("$$python" --version)"; \
+		"$$python" -m venv --clear .venv; \
+	fi
+	@echo "Installing the pinned requirements (the first time takes a minute or two)"
+	@$(INSTALL) -r requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) check
+	@touch $@
+
+.venv/.docs: .venv/.setup requirements/docs.txt
+	@$(INSTALL) -r requirements/docs.txt
+	@touch $@
+
+# --- use ------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup
+	@$(BIN)/dpkmeans demo
+
+# The test run comes last, so that its closing line closes the output.
+.PHONY: test
+test: lint
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+.PHONY: format
+format: setup
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+.PHONY: bench bench-quality
+bench: setup
+	$(PY) benchmarks/speed.py
+
+bench-quality: setup
+	$(PY) benchmarks/quality.py
+
+.PHONY: docs
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+# --- upkeep ---------------------------------------------------------------------------------------
+
+# One version of each package for all Python versions, and no address in the result.
+TOOLS := .venv/tools
+COMPILE := $(TOOLS)/bin/uv --quiet pip compile --universal --python-version 3.11 --fork-strategy fewest \
+	--upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
+
+.PHONY: requirements
+requirements:
+	@$(FIND_PYTHON); "$$python" -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip --quiet install --require-hashes --only-binary :all: -r requirements/tools.txt
+	$(COMPILE) --extra cli --extra files --extra report --extra dev \
+		pyproject.toml requirements/build.in --output-file requirements/dev.txt
+	$(COMPILE) --extra docs --constraint requirements/dev.txt pyproject.toml --output-file requirements/docs.txt
+	$(COMPILE) requirements/tools.in --output-file requirements/tools.txt
+	@if grep -nE '://|^-|@ ' requirements/*.txt; then echo "error: an address got into requirements/" >&2; exit 1; fi
+
+.PHONY: clean
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site report.html
+	find . -path ./.git -prune -o -type d -name __pycache__ -exec rm -rf {} +

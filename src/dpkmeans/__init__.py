@@ -1,0 +1,37 @@
+"""Differentially private k-means with honest guarantees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "DPKMeans": "dpkmeans.estimator",
+    "Bounds": "dpkmeans.bounds",
+    "Release": "dpkmeans.release",
+    "Guarantee": "dpkmeans.guarantee",
+    "Ledger": "dpkmeans.privacy.ledger",
+}
+
+__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "__version__"]
+
+if TYPE_CHECKING:
+    from dpkmeans.bounds import Bounds
+    from dpkmeans.estimator import DPKMeans
+    from dpkmeans.guarantee import Guarantee
+    from dpkmeans.privacy.ledger import Ledger
+    from dpkmeans.release import Release
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `import dpkmeans` stays light."""
+    if name in _HOME:
+        from importlib import import_module
+
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'dpkmeans' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,197 @@
+"""`DPKMeans`, the scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpkmeans.arrays import AnyArray, FloatArray, LabelArray
+from dpkmeans.bounds import FROM_DATA, Bounds
+from dpkmeans.data import as_records
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import BoundsError, DataError, MethodError
+from dpkmeans.guarantee import as_label, check_accepted
+from dpkmeans.methods import make_method
+from dpkmeans.methods.base import Method, guarantee_of
+from dpkmeans.privacy.exact import reveal
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.release import Release
+
+DEFAULT_METHOD = "su"
+
+
+class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Differentially private k-means.
+
+    Parameters
+    ----------
+    n_clusters : number of centroids.
+    epsilon : the promised total. Methods that split a total need it; for others it is a cap.
+    step_epsilon, release_epsilon : budgets per step and of the last step, for `posterior` and `prior`.
+    bounds : the public box `(lower, upper)`, each a number or one per feature. `"from data"` reads it from the
+        records, which makes the result not private.
+    method : a name from `dpkmeans.methods.registry()` or a method value.
+    guarantee : the weakest label that is accepted: `"proved"`, `"paper"` or `"none"`.
+    init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d); the method's own start by default.
+    max_iter : a safety net for methods that stop by themselves.
+    n_records : the number of records, if it is public; methods that need it otherwise spend a share on it.
+    random_state : makes noise predictable, so the label becomes `none`. Leave it out for private results.
+    ledger : a `Ledger` that sees every spend of this fit as well, such as one for the whole data set.
+    verbose : print a line about the result.
+
+    Attributes
+    ----------
+    release_ : `Release`, the public result. Publish this and nothing else.
+    cluster_centers_ : released centroids, shape (k, d), in the units of the data.
+    labels_ : nearest centroid of each record, shape (n,). Not private: for the data holder only, never written to a
+        file.
+    n_iter_, n_passes_ : iterations and passes over the data, without the last, confirming pass.
+
+    Guarantee
+    ---------
+    `release_.guarantee` says what holds. The default accepts only `proved`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> model = DPKMeans(3, bounds=(0, 1), method="posterior", guarantee="paper").fit(X)
+    >>> model.release_.guarantee.label
+    'paper'
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float | None = None,
+        step_epsilon: float | None = None,
+        release_epsilon: float | None = None,
+        bounds: Any = None,
+        method: str | Method | None = None,
+        guarantee: str = "proved",
+        init: Any = None,
+        max_iter: int | None = None,
+        n_records: int | None = None,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.step_epsilon = step_epsilon
+        self.release_epsilon = release_epsilon
+        self.bounds = bounds
+        self.method = method
+        self.guarantee = guarantee
+        self.init = init
+        self.max_iter = max_iter
+        self.n_records = n_records
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> DPKMeans:
+        """Cluster the records `X`, shape (n, d). Refuses before spending if the label would be too weak."""
+        accepted = as_label(self.guarantee)
+        k = self._checked_n_clusters()
+        method = self._method()
+        rng = Randomness.of(self.random_state)
+        ledger = Ledger(self.epsilon, parent=self.ledger)
+        records = self._checked_records(X, reset=True)
+        box = self._box(records)
+        check_accepted(guarantee_of(method.offers(), box, rng), accepted)
+
+        engine = MemoryEngine.of_records(records, box)
+        release = method.run(engine, k, ledger=ledger, rng=rng)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            release = _with_names(release, names)
+        self.release_ = release
+        self.cluster_centers_: FloatArray = release.centroids.copy()
+        self.labels_: LabelArray = engine.labels(self._unit_centroids())
+        self.n_iter_ = max(release.n_iter, 1)
+        self.n_passes_ = release.n_passes
+        self._n_features_out = k
+        if self.verbose:
+            print(f"{release.method}: {release.summary()}")  # noqa: T201 (asked for)
+        return self
+
+    def predict(self, X: Any) -> LabelArray:
+        """Nearest centroid of each record of `X`, shape (n,). Not private: it says where each record lies."""
+        return self._engine(X).labels(self._unit_centroids())
+
+    def transform(self, X: Any) -> FloatArray:
+        """Distance of each record to each centroid, shape (n, k), in the units of the data. Not private."""
+        check_is_fitted(self)
+        records = self._checked_records(X, reset=False)
+        box = self.release_.bounds
+        points = box.from_unit(box.to_unit(self._finite(records)))
+        return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the cost of `X` under the released centroids, in squared units of the data. Not private."""
+        engine = self._engine(X)
+        stats = reveal(engine.cell_statistics(self._unit_centroids()), why="for the data holder's eyes")
+        return -stats.cost * self.release_.bounds.longest_side**2
+
+    def _engine(self, X: Any) -> MemoryEngine:
+        check_is_fitted(self)
+        records = self._checked_records(X, reset=False)
+        return MemoryEngine.of_records(self._finite(records), self.release_.bounds)
+
+    def _finite(self, records: AnyArray) -> AnyArray:
+        if self.release_.bounds.from_data and not np.isfinite(records).all():
+            raise DataError("records must not hold NaN or infinity when the bounds were read from the data.")
+        return records
+
+    def _checked_records(self, X: Any, *, reset: bool) -> AnyArray:
+        records = as_records(X)
+        validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return records
+
+    def _checked_n_clusters(self) -> int:
+        k = self.n_clusters
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise MethodError(f"n_clusters must be a whole number of at least 1; got {k!r}.")
+        return int(k)
+
+    def _method(self) -> Method:
+        options = {
+            "step_epsilon": self.step_epsilon,
+            "release_epsilon": self.release_epsilon,
+            "init": self.init,
+            "max_iter": self.max_iter,
+            "n_records": self.n_records,
+        }
+        if self.method is None or isinstance(self.method, str):
+            return make_method(self.method or DEFAULT_METHOD, **options)
+        given = sorted(name for name, value in options.items() if value is not None)
+        if given:
+            raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
+        return self.method
+
+    def _box(self, records: AnyArray) -> Bounds:
+        if isinstance(self.bounds, str) and self.bounds == FROM_DATA:
+            try:
+                return Bounds.read_from(records)
+            except BoundsError as error:
+                raise DataError(str(error)) from None
+        return Bounds.of(self.bounds, records.shape[1])
+
+    def _unit_centroids(self) -> FloatArray:
+        return self.release_.bounds.unit_of(self.cluster_centers_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def _with_names(release: Release, names: Any) -> Release:
+    from dataclasses import replace
+
+    return replace(release, feature_names=tuple(str(name) for name in names))

@@ -1,0 +1,68 @@
+"""`Guarantee`: what a result promises, in one of three honest labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from dpkmeans.errors import GuaranteeError
+
+Label = Literal["none", "paper", "proved"]
+LABELS: tuple[Label, ...] = get_args(Label)  # from weak to strong
+
+MEANING: dict[Label, str] = {
+    "proved": "epsilon-differential privacy for add/remove-one neighbours, with a proof page and exact arithmetic",
+    "paper": "the algorithm as published; its epsilon is the paper's claim, not a guarantee",
+    "none": "not private",
+}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What holds for a release, and why it is no more than that."""
+
+    label: Label
+    neighbours: str = "add or remove one record"
+    bounds: Literal["given", "from data"] = "given"
+    arithmetic: Literal["exact integers", "floating point"] = "exact integers"
+    seeded: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def in_words(self, epsilon: float) -> str:
+        """One sentence for a person."""
+        if self.label == "proved":
+            return (
+                f"Proved: {epsilon:.6g}-differential privacy for neighbours that differ by one record "
+                f"added or removed ({2 * epsilon:.6g} for one replaced)."
+            )
+        why = " ".join(self.reasons)
+        if self.label == "paper":
+            return f"Not proved: the paper claims epsilon = {epsilon:.6g}, and its proof has holes. {why}".strip()
+        return f"Not private. {why}".strip()
+
+
+def weakest(*labels: Label) -> Label:
+    """The weakest of several labels.
+
+    >>> weakest("proved", "paper")
+    'paper'
+    """
+    return min(labels, key=LABELS.index)
+
+
+def as_label(label: str) -> Label:
+    """Check a label that a user wrote."""
+    for known in LABELS:
+        if label == known:
+            return known
+    raise GuaranteeError(f"guarantee must be one of 'proved', 'paper', 'none'; got {label!r}.")
+
+
+def check_accepted(offered: Guarantee, accepted: Label) -> None:
+    """Refuse a result that is weaker than the caller accepts, and say what to write to accept it."""
+    if LABELS.index(offered.label) < LABELS.index(accepted):
+        why = " ".join(offered.reasons)
+        raise GuaranteeError(
+            f"This would give a result labelled {offered.label!r} ({MEANING[offered.label]}); the caller asks for at "
+            f"least {accepted!r}. {why} Change that, or accept it by writing guarantee={offered.label!r}."
+        )

@@ -1,0 +1,1 @@
+"""The loop and its parts: starts, zones, updates, stop rules, final steps."""

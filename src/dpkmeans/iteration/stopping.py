@@ -1,0 +1,35 @@
+"""Stop rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpkmeans.engines.base import CellStatistics
+from dpkmeans.privacy.exact import Exact, reveal
+
+
+class Stop(Protocol):
+    """Decides whether an iteration ends before its plan does."""
+
+    def ends(self, exact: Exact[CellStatistics]) -> bool:
+        """Whether this assignment is the last one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Ends when an assignment repeats the one before it. Not private: it looks."""
+
+    def ends(self, exact: Exact[CellStatistics]) -> bool:
+        """Whether no record changed its cell."""
+        return reveal(exact, why="the paper's stop rule; charged nothing").n_changed == 0
+
+
+@dataclass(frozen=True)
+class AfterPlan:
+    """Ends when the planned steps are done, whatever the records say."""
+
+    def ends(self, exact: Exact[CellStatistics]) -> bool:
+        """Never."""
+        return False

@@ -1,0 +1,75 @@
+"""The registry of methods. Other packages add theirs through the entry-point group `dpkmeans.methods`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from dpkmeans.errors import MethodError
+from dpkmeans.guarantee import Label
+from dpkmeans.methods.base import Method
+from dpkmeans.methods.gupt import gupt
+from dpkmeans.methods.lu_shen import lloyd, posterior, prior
+from dpkmeans.methods.noisy_lloyd import blum, dwork, su
+from dpkmeans.methods.privgene import privgene
+
+ENTRY_POINT_GROUP = "dpkmeans.methods"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the registry: how to make the method, what it is, what it promises, where it comes from."""
+
+    name: str
+    factory: Callable[..., Method]
+    guarantee: Label
+    summary: str
+    source: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the parameters that the factory takes."""
+        return tuple(inspect.signature(self.factory).parameters)
+
+
+LU_SHEN = "Lu and Shen 2020"
+
+_ENTRIES = (
+    Entry("lloyd", lloyd, "none", "exact means until the assignment repeats", "Lloyd 1982"),
+    Entry("posterior", posterior, "paper", "draws in zones that point along the last move", LU_SHEN),
+    Entry("prior", prior, "paper", "draws in zones that point to the mean one pass ahead", LU_SHEN),
+    Entry("su", su, "proved", "noisy Lloyd with planned steps and a sphere-packing start", "Su et al. 2016"),
+    Entry("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005"),
+    Entry("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011"),
+    Entry("gupt", gupt, "proved", "Lloyd in random blocks, averaged with noise", "Mohan et al. 2012"),
+    Entry("privgene", privgene, "proved", "genetic search with private selection", "Zhang et al. 2013"),
+)
+
+
+def registry() -> dict[str, Entry]:
+    """All methods by name: ours first, then those that installed packages add. Ours cannot be replaced."""
+    entries = {entry.name: entry for entry in _ENTRIES}
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        added = point.load()
+        if not isinstance(added, Entry):
+            raise MethodError(f"entry point {point.name!r} must be a dpkmeans.methods.Entry; it is not.")
+        entries.setdefault(added.name, added)
+    return entries
+
+
+def make_method(name: str, **options: Any) -> Method:
+    """The method called `name` with the options that are not None."""
+    entries = registry()
+    if name not in entries:
+        raise MethodError(f"unknown method {name!r}. Known: {', '.join(sorted(entries))}.")
+    entry = entries[name]
+    given = {key: value for key, value in options.items() if value is not None}
+    unknown = sorted(set(given) - set(entry.options))
+    if unknown:
+        raise MethodError(
+            f"method {name!r} does not take {', '.join(unknown)}. It takes: {', '.join(entry.options) or 'nothing'}."
+        )
+    return entry.factory(**given)

@@ -1,0 +1,83 @@
+"""Iterative methods as values: start, schedule, update, stop, final."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpkmeans.engines.base import Engine
+from dpkmeans.errors import NotConvergedWarning
+from dpkmeans.iteration.finals import AsIs, Final
+from dpkmeans.iteration.loop import Trajectory, Update, iterate
+from dpkmeans.iteration.starts import Start
+from dpkmeans.iteration.stopping import Repeats, Stop
+from dpkmeans.iteration.zones import SCORE_NAME
+from dpkmeans.methods.base import Claim, conclude
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.record_count import NotNeeded, RecordCount
+from dpkmeans.privacy.schedules import Schedule, Task
+from dpkmeans.release import PublishedZone, Release
+
+
+@dataclass(frozen=True)
+class IterativeMethod:
+    """start -> { assign -> update -> stop } -> final, with a budget per step from the schedule."""
+
+    name: str
+    claim: Claim
+    start: Start
+    schedule: Schedule
+    update: Update
+    stop: Stop
+    final: Final = AsIs()
+    record_count: RecordCount = NotNeeded()
+    publish_centroids: bool = False
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def offers(self) -> Claim:
+        """The claim it was built with."""
+        return self.claim
+
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
+        """Run to the end of the plan or to the stop rule, and release."""
+        first = self.start.centroids(engine, n_clusters, rng.generator)
+        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        total = ledger.remaining if self.schedule.splits else Epsilon(0)
+        plan = self.schedule.plan(Task(total, n_clusters, engine.n_features, n_records))
+        end = iterate(engine, first, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
+        if isinstance(self.stop, Repeats) and not end.stopped:
+            warnings.warn(
+                f"{self.name} was ended by max_iter before its assignment repeated; raise max_iter.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+        return conclude(
+            self,
+            engine,
+            self.final.centroids(engine, end, ledger=ledger, rng=rng),
+            ledger=ledger,
+            rng=rng,
+            n_passes=end.passes,
+            n_iter=len(end.moves),
+            converged=end.stopped if isinstance(self.stop, Repeats) else None,
+            transcript=self._transcript(engine, end),
+            parameters=self.parameters,
+        )
+
+    def _transcript(self, engine: Engine, end: Trajectory) -> tuple[PublishedZone, ...]:
+        lines = []
+        for iteration, (budget, move) in enumerate(end.moves, start=1):
+            if move.zones is None:
+                continue
+            centers = engine.bounds.from_unit(move.zones.center).tolist()
+            radii = (move.zones.radius * engine.bounds.longest_side).tolist()
+            centroids = engine.bounds.from_unit(move.centroids).tolist()
+            for cluster, (center, radius, centroid) in enumerate(zip(centers, radii, centroids, strict=True)):
+                shown = tuple(centroid) if self.publish_centroids else None
+                lines.append(
+                    PublishedZone(iteration, cluster, tuple(center), radius, SCORE_NAME, float(budget.zone), shown)
+                )
+        return tuple(lines)

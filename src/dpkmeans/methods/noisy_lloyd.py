@@ -1,0 +1,64 @@
+"""Lloyd's iteration with noisy sums and counts: the methods of Blum, Dwork and Su, as values.
+
+Proved: proofs/noisy_lloyd.md. `setting="paper"` is for reproducing the paper only: noise scaled to the records at hand
+(local sensitivity) and, by default, a start drawn from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpkmeans.errors import MethodError
+from dpkmeans.iteration.starts import as_start
+from dpkmeans.iteration.stopping import AfterPlan
+from dpkmeans.iteration.updates import LocalNoisyMean, NoisyMean
+from dpkmeans.methods.base import Claim
+from dpkmeans.methods.iterative import IterativeMethod
+from dpkmeans.privacy.record_count import NotNeeded, RecordCount, record_count
+from dpkmeans.privacy.schedules import EvenSplit, Halving, Schedule, SuSplit
+
+
+def blum(*, steps: int = 5, init: Any = None, setting: str = "proved") -> IterativeMethod:
+    """An even split over a fixed number of steps."""
+    return _noisy_lloyd("blum", EvenSplit(steps), init, "uniform", setting, {"steps": steps})
+
+
+def dwork(*, steps: int = 7, init: Any = None, setting: str = "proved") -> IterativeMethod:
+    """Step i spends ε/2^i, the last one what is left."""
+    return _noisy_lloyd("dwork", Halving(steps), init, "uniform", setting, {"steps": steps})
+
+
+def su(*, n_records: int | None = None, init: Any = None, setting: str = "proved") -> IterativeMethod:
+    """Steps, shares and sphere-packing start of Su et al.; the number of records is public or bought."""
+    counted = record_count(n_records)
+    return _noisy_lloyd("su", SuSplit(), init, "packing", setting, {"n_records": n_records}, counted)
+
+
+def _noisy_lloyd(
+    name: str,
+    schedule: Schedule,
+    init: Any,
+    public_start: str,
+    setting: str,
+    parameters: dict[str, Any],
+    counted: RecordCount = NotNeeded(),  # noqa: B008 (a frozen value)
+) -> IterativeMethod:
+    in_paper = is_paper_setting(setting)
+    start = as_start(init if init is not None else "rows" if in_paper else public_start)
+    return IterativeMethod(
+        name=name,
+        claim=Claim.PAPER_SETTING if in_paper else Claim.PROVED if start.private else Claim.START_FROM_RECORDS,
+        start=start,
+        schedule=schedule,
+        update=LocalNoisyMean() if in_paper else NoisyMean(),
+        stop=AfterPlan(),
+        record_count=counted,
+        parameters={**parameters, "setting": setting},
+    )
+
+
+def is_paper_setting(setting: str) -> bool:
+    """Whether `setting` is the paper's; an error where it is neither."""
+    if setting not in ("proved", "paper"):
+        raise MethodError(f"setting must be 'proved' or 'paper'; got {setting!r}.")
+    return setting == "paper"

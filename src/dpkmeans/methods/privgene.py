@@ -1,0 +1,123 @@
+"""PrivGene: a genetic search whose selection is private. Proved: proofs/privgene.md.
+
+Source: Zhang, Xiao, Yang, Zhang and Winslett, PrivGene: differentially private model fitting using genetic algorithms
+(2013).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans.arrays import FloatArray
+from dpkmeans.bounds import GRID
+from dpkmeans.engines.base import Engine
+from dpkmeans.methods.base import Claim, conclude
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Choice
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.record_count import RecordCount, record_count
+from dpkmeans.release import Release
+
+LARGEST_ROUNDS = 64
+
+
+@dataclass(frozen=True)
+class PrivGene:
+    """`n_candidates` sets of centroids; each round selects `n_selected` of them privately and breeds the next ones."""
+
+    record_count: RecordCount
+    n_candidates: int = 200
+    n_selected: int = 10
+    name: str = "privgene"
+
+    def offers(self) -> Claim:
+        """Proved: candidates are public, and selection is private."""
+        return Claim.PROVED
+
+    def rounds(self, n_records: float, total: Epsilon) -> int:
+        """max(8, 1.25e-3 N ε / 10), capped for very large N ε, where more rounds buy nothing."""
+        wanted = 1.25e-3 * n_records * float(total) / self.n_selected
+        return int(min(max(8, wanted), LARGEST_ROUNDS))
+
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
+        """Breed and select; the last round selects one."""
+        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        rounds = self.rounds(n_records, ledger.remaining)
+        budgets = ledger.remaining.over(rounds)
+        box = engine.bounds.unit_box
+        candidates = rng.generator.random((self.n_candidates, n_clusters, engine.n_features)) * box
+        for number, budget in enumerate(budgets, start=1):
+            wanted = 1 if number == rounds else self.n_selected
+            parents = self._select(engine, candidates, budget, wanted, number, ledger, rng)
+            if number < rounds:
+                step = 0.5 * (1 - number / rounds)
+                candidates = self._breed(parents, step * box, box, rng.generator)
+        parameters = {"n_candidates": self.n_candidates, "n_selected": self.n_selected, "rounds": rounds}
+        return conclude(
+            self,
+            engine,
+            parents[0],
+            ledger=ledger,
+            rng=rng,
+            n_passes=rounds,
+            n_iter=rounds,
+            parameters=parameters,
+        )
+
+    def _select(
+        self,
+        engine: Engine,
+        candidates: FloatArray,
+        budget: Epsilon,
+        n: int,
+        number: int,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> FloatArray:
+        """n different candidates, one private choice after the other, shape (n, k, d).
+
+        Only differences between scores matter to a choice, so a record that moves them apart by at most `score_range`
+        moves each, after a common shift, by at most half of it. Scores are doubled to keep that half whole.
+        """
+        exact = engine.costs(candidates).map(lambda costs: -2 * np.rint(costs * GRID).astype(np.int64))
+        sensitivity = score_range(candidates, engine.bounds.unit_box)
+        left = np.arange(len(candidates))
+        chosen: list[int] = []
+        for pick, share in enumerate(budget.over(n), start=1):
+            scores = exact.map(lambda s, rows=left: s[rows])  # type: ignore[misc]
+            index = Choice(share, sensitivity).release(
+                scores, ledger=ledger, rng=rng, label=f"round {number}: choice {pick}"
+            )
+            chosen.append(int(left[index]))
+            left = np.delete(left, index)
+        return candidates[chosen]
+
+    def _breed(self, parents: FloatArray, step: FloatArray, box: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Children of two parents that swap whole centroids, one coordinate moved by at most `step`."""
+        n, (_, k, d) = self.n_candidates, parents.shape
+        mothers, fathers = parents[rng.integers(len(parents), size=(2, n))]
+        swap = rng.random((n, k, 1)) < 0.5
+        children = np.where(swap, mothers, fathers)
+        cluster, feature = rng.integers(k, size=n), rng.integers(d, size=n)
+        children[np.arange(n), cluster, feature] += rng.uniform(-1, 1, n) * step[feature]
+        children[: len(parents)] = parents
+        return np.asarray(np.clip(children, 0.0, box))
+
+
+def score_range(candidates: FloatArray, box: FloatArray) -> int:
+    """How far one record can move the scores of two candidates apart, in whole grid steps, from public values alone.
+
+    A record costs a candidate at least 0 and at most the smallest, over its centroids, of the squared distance to the
+    farthest corner of the box.
+    """
+    farthest = (np.maximum(candidates, box - candidates) ** 2).sum(axis=2).min(axis=1).max()
+    return math.ceil(float(farthest) * GRID * (1 + 1e-12)) + 1
+
+
+def privgene(*, n_records: int | None = None, n_candidates: int = 200, n_selected: int = 10) -> PrivGene:
+    """Genetic search with private selection; the number of records is public or bought."""
+    return PrivGene(record_count(n_records), n_candidates, n_selected)

@@ -1,0 +1,88 @@
+"""Privacy budgets as exact numbers: whole nano-epsilons, so that shares add up to their total."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from dpkmeans.errors import BudgetError
+
+NANO = 10**9
+LARGEST = 1000
+
+
+@dataclass(frozen=True, order=True)
+class Epsilon:
+    """A budget of `nano` / 10^9.
+
+    >>> total = Epsilon.of(0.3)
+    >>> sum(total.over(7), Epsilon(0)) == total
+    True
+    """
+
+    nano: int
+
+    @classmethod
+    def of(cls, value: float | Epsilon, name: str = "epsilon") -> Epsilon:
+        """The budget that was written as `value`; refuses what is no positive, finite number."""
+        if isinstance(value, Epsilon):
+            if value.nano < 1:
+                raise BudgetError(f"{name} must be at least 1e-9; got {value}.")
+            return value
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise BudgetError(f"{name} must be a number; got {value!r}. Write {name}=1.0, for example.") from None
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number) or number <= 0:
+            raise BudgetError(f"{name} must be positive and finite; got {number}. Write {name}=1.0, for example.")
+        if number > LARGEST:
+            raise BudgetError(
+                f"{name} must be at most {LARGEST}; got {number}. A budget that large protects nothing: "
+                "use method='lloyd' with guarantee='none' if that is meant."
+            )
+        nano = int(Decimal(repr(number)) * NANO)
+        if nano < 1:
+            raise BudgetError(f"{name} must be at least 1e-9; got {number}. No result at such a budget has any use.")
+        return cls(nano)
+
+    @property
+    def fraction(self) -> Fraction:
+        """The budget as an exact fraction."""
+        return Fraction(self.nano, NANO)
+
+    def __float__(self) -> float:
+        return self.nano / NANO
+
+    def __add__(self, other: Epsilon) -> Epsilon:
+        return Epsilon(self.nano + other.nano)
+
+    def __sub__(self, other: Epsilon) -> Epsilon:
+        return Epsilon(self.nano - other.nano)
+
+    def share(self, part: float) -> Epsilon:
+        """`part` of the budget, rounded down, with 0 < part <= 1."""
+        if not 0 < part <= 1:
+            raise BudgetError(f"A share must be above 0 and at most 1; got {part}.")
+        nano = int(Fraction(part) * self.nano)
+        if nano < 1:
+            raise BudgetError(f"epsilon={self} has no share of {part:.3g} that is at least 1e-9. Use a larger epsilon.")
+        return Epsilon(nano)
+
+    def over(self, n: int) -> tuple[Epsilon, ...]:
+        """`n` equal shares that add up to the whole; the first ones take the odd nanos."""
+        if n < 1:
+            raise BudgetError(f"A budget can be split into 1 or more shares; got {n}.")
+        each, odd = divmod(self.nano, n)
+        if each == 0:
+            raise BudgetError(
+                f"epsilon={float(self)} cannot be split into {n} shares of at least 1e-9. "
+                "Use a larger epsilon, fewer steps or fewer features."
+            )
+        return tuple(Epsilon(each + (i < odd)) for i in range(n))
+
+    def __str__(self) -> str:
+        return f"{float(self):.9g}"

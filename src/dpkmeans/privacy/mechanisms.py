@@ -1,0 +1,148 @@
+"""The only code that draws privacy noise. One call checks, records the spend and draws, in this order.
+
+Each is a frozen value with a budget and an integer sensitivity. Exact answers arrive wrapped, go in as 64-bit
+integers and come out as released integers; dividing and clipping come after. `scale` below is the change that
+one record can make over epsilon, rounded up to a float64, whose exact value the sampler then uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpkmeans.arrays import IntArray
+from dpkmeans.errors import BudgetError, DataError, DataTypeError
+from dpkmeans.privacy.cube import cube_noise
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.exact import Exact, reveal
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import NoiseSource, Randomness, float_above, next_float
+
+LARGEST_VALUE = 2**62 - 1
+LARGEST_SCALE = 2**52
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Noise with P(z) ∝ exp(-|z|/scale) on each entry, scale = sensitivity/epsilon; any shape.
+
+    Formal guarantee
+    ----------------
+    epsilon-DP for neighbours whose answers differ by at most `sensitivity` in the L1 norm over the whole array,
+    which the caller shows for add/remove-one. Proof: proofs/laplace.md.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.sensitivity)
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """The noisy array, shape of the exact one."""
+        values = _open(exact, label)
+        scale = _scale(self.epsilon, self.sensitivity, rng.noise)
+        ledger.spend(self.epsilon, label)
+        return rng.noise.laplace(values, scale)
+
+
+@dataclass(frozen=True)
+class Cube:
+    """Noise with P(z) ∝ exp(-‖z‖∞/scale) on each row, scale = sensitivity/epsilon; shape (cells, entries).
+
+    Serves counts and sums together without a split. An entry's deviation is √((D+1)(D+2)/3) · scale, against
+    √2 · D · scale for Laplace.
+
+    Formal guarantee
+    ----------------
+    epsilon-DP for neighbours whose answers differ in one row only, and there by at most `sensitivity` in each
+    entry (max norm), which the caller shows for add/remove-one over disjoint cells. Proof: proofs/cube.md.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.sensitivity)
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """The noisy rows, shape of the exact ones."""
+        values = _open(exact, label, ndim=2)
+        scale = _scale(self.epsilon, self.sensitivity, rng.noise)
+        ledger.spend(self.epsilon, label)
+        noise = cube_noise(rng.noise, values.shape[0], values.shape[1], scale)
+        released: IntArray = np.clip(values + noise, -(2**63), 2**63 - 1).astype(np.int64)
+        return released
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The index of a high score, from integers of shape (candidates,): the permute-and-flip mechanism.
+
+    A candidate stays when a geometric draw of scale 2 · sensitivity/epsilon reaches its distance from the best
+    score; one of those that stay is chosen evenly. It never does worse than the exponential mechanism. OpenDP's
+    `make_noisy_max` has the same law; here its Laplace sampler draws, so that the seeded double takes the same
+    steps.
+
+    Formal guarantee
+    ----------------
+    epsilon-DP for neighbours under which each score moves by at most `sensitivity` (max norm), in either
+    direction, which the caller shows for add/remove-one. Proof: proofs/choice.md.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, 2 * self.sensitivity)
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> int:
+        """The index of the chosen candidate."""
+        scores = _open(exact, label, ndim=1)
+        scale = _scale(self.epsilon, 2 * self.sensitivity, rng.noise)
+        ledger.spend(self.epsilon, label)
+        stays = np.flatnonzero(rng.noise.geometric(scores.size, scale) >= scores.max() - scores)
+        return int(stays[rng.noise.below(stays.size)])
+
+
+def _check(epsilon: Epsilon, change: int) -> None:
+    """Refuse parameters under which the noise could not be what the mechanism says."""
+    if not isinstance(epsilon, Epsilon) or epsilon.nano < 1:
+        raise BudgetError(f"A mechanism needs a positive Epsilon; got {epsilon!r}. Write Epsilon.of(0.5), for example.")
+    if isinstance(change, bool) or not isinstance(change, int) or change < 1:
+        raise BudgetError(
+            f"sensitivity must be a Python integer of at least 1; got {change!r}. "
+            "Put the answer on an integer grid, and say by how many steps one record can move it."
+        )
+    if change > LARGEST_SCALE * epsilon.fraction:
+        raise BudgetError(
+            f"epsilon={epsilon} is too small for a sensitivity of {change}: the noise would not fit 64 bits. "
+            "Use a larger epsilon, a coarser grid, or fewer features."
+        )
+
+
+def _open(exact: Exact[IntArray], label: str, ndim: int | None = None) -> IntArray:
+    """The exact values, found fit for noise before anything is spent. No message tells what they are."""
+    if not isinstance(exact, Exact):
+        raise DataTypeError(f"{label!r} must be an Exact value from an engine; got {type(exact).__name__}.")
+    values = reveal(exact, why="a mechanism adds noise to it")
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        kind = getattr(values, "dtype", type(values).__name__)
+        raise DataTypeError(f"{label!r} must be an array of int64; got {kind}. Put the answer on an integer grid.")
+    if values.size == 0 or (ndim is not None and values.ndim != ndim):
+        wanted = "at least one entry" if ndim is None else f"{ndim} dimensions and at least one entry"
+        raise DataError(f"{label!r} must have {wanted}; got shape {values.shape}.")
+    if values.max() > LARGEST_VALUE or values.min() < -LARGEST_VALUE:
+        raise DataError(f"{label!r} has entries of 2^62 or more. Use a coarser grid, or narrower bounds.")
+    return values
+
+
+def _scale(epsilon: Epsilon, change: int, source: NoiseSource) -> Fraction:
+    """The smallest float64 scale for which the source's own account of its loss stays within epsilon."""
+    scale = float_above(change / epsilon.fraction)
+    while source.loss(change, scale) > epsilon.fraction:
+        scale = next_float(scale)
+    assert source.loss(change, scale) <= epsilon.fraction
+    return scale
