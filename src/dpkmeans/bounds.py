@@ -49,7 +49,7 @@ class Bounds:
                     f"bounds have {len(bounds.lower)} features; the records have {n_features}. "
                     "Give one pair per feature."
                 )
-            return bounds
+            return bounds._with_a_side()
         if bounds is None:
             raise BoundsError(f"bounds are missing. {_WHAT_TO_DO}")
         if isinstance(bounds, str):
@@ -63,19 +63,17 @@ class Bounds:
                 f"bounds must be a pair (lower, upper), each one number or {n_features} numbers; "
                 f"got {type(bounds).__name__}. {_WHAT_TO_DO}"
             ) from None
-        box = cls(tuple(lower.tolist()), tuple(upper.tolist()))
-        if max(box.upper) == min(box.lower) or all(lo == hi for lo, hi in zip(box.lower, box.upper, strict=True)):
-            raise BoundsError(
-                f"lower must be below upper; every feature has lower=upper (first: {box.lower[0]}). {_WHAT_TO_DO}"
-            )
-        return box
+        return cls(tuple(lower.tolist()), tuple(upper.tolist()))._with_a_side()
 
     @classmethod
     def read_from(cls, X: AnyArray) -> Bounds:
         """The smallest box around the records `X`, shape (n, d). Not private."""
-        lower, upper = np.asarray(X.min(axis=0), np.float64), np.asarray(X.max(axis=0), np.float64)
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
+            lower, upper = np.asarray(X.min(axis=0), np.float64), np.asarray(X.max(axis=0), np.float64)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
             raise BoundsError(f"bounds cannot be read from records that hold NaN or infinity. {_WHAT_TO_DO}")
+        if max(np.abs(lower).max(), np.abs(upper).max()) > LIMIT:  # the values are records' own: not shown
+            raise BoundsError("bounds must lie within 2^500; some records do not. Rescale the features.")
         return cls(tuple(lower.tolist()), tuple(upper.tolist()), from_data=True)
 
     def __post_init__(self) -> None:
@@ -93,6 +91,13 @@ class Bounds:
                     f"bounds must lie within 2^500; feature {j} has lower={lo}, upper={hi}. Rescale the feature."
                 )
 
+    def _with_a_side(self) -> Bounds:
+        if not self.from_data and self.lower == self.upper:
+            raise BoundsError(
+                f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]}). {_WHAT_TO_DO}"
+            )
+        return self
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -104,10 +109,15 @@ class Bounds:
         return max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) or 1.0
 
     @property
+    def scale(self) -> float:
+        """Grid steps per unit of the data."""
+        return GRID / self.longest_side
+
+    @property
     def side(self) -> IntArray:
         """Each feature's side in whole grid steps, shape (d,): what one record can add to a sum, exactly."""
         sides = np.asarray(self.upper) - np.asarray(self.lower)
-        steps: IntArray = np.rint(sides / self.longest_side * GRID).astype(np.int64)
+        steps: IntArray = np.rint(sides * self.scale).astype(np.int64)
         return steps
 
     @property
@@ -121,16 +131,16 @@ class Bounds:
         n, d = X.shape
         if d != self.n_features:
             raise DataError(f"records have {d} features; the bounds have {self.n_features}.")
-        lower, upper, side = np.asarray(self.lower), np.asarray(self.upper), self.longest_side
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
         points = np.empty((n, d), dtype=np.float32)
         for start in range(0, n, _CHUNK):
-            chunk = X[start : start + _CHUNK].astype(np.float64)
+            with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+                chunk = X[start : start + _CHUNK].astype(np.float64)
             if np.isnan(chunk).any():
                 raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
             np.clip(chunk, lower, upper, out=chunk)
             chunk -= lower
-            chunk /= side
-            chunk *= GRID
+            chunk *= self.scale
             np.rint(chunk, out=chunk)
             chunk /= GRID
             points[start : start + _CHUNK] = chunk

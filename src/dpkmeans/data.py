@@ -17,6 +17,8 @@ def as_records(X: Any) -> AnyArray:
     """
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
         raise DataTypeError("Sparse input is not supported: noise fills every entry. Pass a dense array (X.toarray()).")
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise DataError("records must not hold masked entries; found some. Drop or fill them (X.filled(...)).")
     array = _as_array(X)
     if array.dtype.kind == "c":
         raise DataTypeError("Complex data not supported: records must be real numbers.")
@@ -37,8 +39,9 @@ def as_records(X: Any) -> AnyArray:
 
 
 def _as_array(X: Any) -> AnyArray:
-    if hasattr(X, "column_names") and hasattr(X, "column"):  # an Arrow table
-        return np.column_stack([np.asarray(X.column(name)) for name in X.column_names])
+    if hasattr(X, "column_names") and hasattr(X, "column"):  # an Arrow table; its names need not be unique
+        columns = [np.asarray(column) for column in X.columns]
+        return np.column_stack(columns) if columns else np.empty((X.num_rows, 0))
     try:
         return np.asarray(X)
     except ValueError:
@@ -52,5 +55,7 @@ def _from_objects(array: AnyArray) -> AnyArray:
         return array.astype(np.float64)
     except TypeError:
         raise DataTypeError("argument must be a string or a number: records hold objects that are neither.") from None
+    except OverflowError:
+        raise DataError("records must fit float64; some whole numbers do not. Rescale such columns.") from None
     except ValueError:
         raise DataTypeError("records must be numbers; some entries are text. Convert or drop such columns.") from None

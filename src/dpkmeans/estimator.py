@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             "n_records": self.n_records,
         }
         if self.method is None or isinstance(self.method, str):
-            return make_method(self.method or DEFAULT_METHOD, **options)
+            return make_method(DEFAULT_METHOD if self.method is None else self.method, **options)
+        if not hasattr(self.method, "offers") or not hasattr(self.method, "run"):
+            raise MethodError(
+                f"method must be a name or a method value; got {self.method!r}. "
+                "Write method='posterior' or method=posterior(step_epsilon=0.1), for example."
+            )
         given = sorted(name for name, value in options.items() if value is not None)
         if given:
             raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
@@ -184,6 +190,14 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def _unit_centroids(self) -> FloatArray:
         return self.release_.bounds.unit_of(self.cluster_centers_)
+
+    def __sklearn_clone__(self) -> DPKMeans:
+        """An unfitted twin. It shares the ledger: a copy of one would forget what was spent."""
+        parameters = copy.deepcopy(self.get_params(deep=False), {id(self.ledger): self.ledger})
+        twin = type(self)(**parameters)
+        if hasattr(self, "_sklearn_output_config"):
+            twin._sklearn_output_config = copy.deepcopy(self._sklearn_output_config)
+        return twin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

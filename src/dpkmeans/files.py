@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -16,9 +17,8 @@ LARGEST = 512 * 2**20
 
 def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any]) -> None:
     """Write `content` to a temporary file beside `path`, sync it, and rename it over `path`."""
-    body = _canonical(content)
     text = json.dumps(
-        {"kind": kind, "version": version, "sha256": hashlib.sha256(body).hexdigest(), "content": content},
+        {"kind": kind, "version": version, "sha256": _checksum(content), "content": content},
         allow_nan=False,
         indent=1,
     )
@@ -50,32 +50,48 @@ def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """The content of a file that `write_json` wrote; anything else is an error that says what is wrong."""
     source = Path(path)
     try:
-        if source.stat().st_size > LARGEST:
-            raise FileError(f"{source} is larger than {LARGEST >> 20} MiB; it is not a {kind} file of ours.")
-        text = source.read_text(encoding="utf-8")
-    except FileError:
-        raise
+        with source.open("rb") as file:  # a device or a pipe has no size to ask for
+            raw = file.read(LARGEST + 1)
     except OSError as error:
         raise FileError(f"cannot read {source}: {error.strerror or error}.") from None
+    if len(raw) > LARGEST:
+        raise FileError(f"{source} is larger than {LARGEST >> 20} MiB; it is not a {kind} file of ours.")
+    try:
+        text = raw.decode("utf-8")
     except UnicodeDecodeError:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
     try:
-        wrapper = json.loads(text, parse_constant=_refuse_constant)
+        wrapper = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise FileError(f"{source} is not a {kind} file, or it is damaged: it is not JSON.") from None
     if not isinstance(wrapper, dict) or wrapper.get("kind") != kind or not isinstance(wrapper.get("content"), dict):
         raise FileError(f"{source} is not a {kind} file. Give a file that dpkmeans wrote.")
-    if not isinstance(wrapper.get("version"), int) or wrapper["version"] > version:
+    found = wrapper.get("version")
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise FileError(f"{source} is damaged: it names no version. Restore it or fit again.")
+    if found > version:
         raise FileError(f"{source} was written by a newer version of dpkmeans. Update dpkmeans to read it.")
     content: dict[str, Any] = wrapper["content"]
-    if hashlib.sha256(_canonical(content)).hexdigest() != wrapper.get("sha256"):
+    checksum = _checksum(content)
+    if checksum is None or checksum != wrapper.get("sha256"):
         raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it or fit again.")
     return content
 
 
-def _canonical(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+def _checksum(content: dict[str, Any]) -> str | None:
+    try:
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    except RecursionError:  # deeper than anything that was written here
+        return None
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(name)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value

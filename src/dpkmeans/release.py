@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from dpkmeans.arrays import FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.errors import FileError
 from dpkmeans.files import read_json, write_json
-from dpkmeans.guarantee import Guarantee
+from dpkmeans.guarantee import Guarantee, as_label
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
 KIND = "dpkmeans model"
 VERSION = 1
+ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
+
+T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True)
@@ -121,43 +124,54 @@ class Release:
             bounds = Bounds(
                 tuple(map(float, content["bounds"]["lower"])),
                 tuple(map(float, content["bounds"]["upper"])),
-                from_data=given["bounds"] == "from data",
+                from_data=_one_of(("given", "from data"), given["bounds"]) == "from data",
             )
             centroids = np.array(content["centroids"], dtype=np.float64)
             names = content["feature_names"]
             sizes = content["sizes"]
+            promised = content["epsilon_promised"]
             release = cls(
                 centroids=centroids,
                 method=str(content["method"]),
                 guarantee=Guarantee(
-                    given["label"],
+                    as_label(given["label"]),
                     neighbours=str(given["neighbours"]),
-                    bounds=given["bounds"],
-                    arithmetic=given["arithmetic"],
+                    bounds="from data" if bounds.from_data else "given",
+                    arithmetic=_one_of(ARITHMETICS, given["arithmetic"]),
                     seeded=bool(given["seeded"]),
                     reasons=tuple(map(str, given["reasons"])),
                 ),
                 bounds=bounds,
-                epsilon_promised=content["epsilon_promised"],
-                spends=tuple(
-                    Spend(str(s["label"]), tuple(Epsilon(int(nano)) for nano in s["nano"])) for s in content["spends"]
-                ),
+                epsilon_promised=None if promised is None else float(Epsilon.of(promised)),
+                spends=tuple(_spend(line) for line in content["spends"]),
                 n_passes=int(content["n_passes"]),
                 n_iter=int(content["n_iter"]),
-                converged=content["converged"],
+                converged=None if content["converged"] is None else bool(content["converged"]),
                 transcript=tuple(_zone(line) for line in content["transcript"]),
                 parameters=dict(content["parameters"]),
                 feature_names=None if names is None else tuple(map(str, names)),
                 sizes=None if sizes is None else tuple(map(float, sizes)),
                 certificate=content["certificate"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FileError(
                 f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it."
             ) from None
         if centroids.ndim != 2 or centroids.shape[1] != bounds.n_features or not np.isfinite(centroids).all():
             raise FileError("The model's centroids are damaged: wrong shape or not finite. Fit again, or restore it.")
+        release._check_lengths()
         return release
+
+    def _check_lengths(self) -> None:
+        k, d = self.centroids.shape
+        fits = self.feature_names is None or len(self.feature_names) == d
+        fits &= self.sizes is None or (len(self.sizes) == k and bool(np.isfinite(self.sizes).all()))
+        for zone in self.transcript:
+            numbers = (zone.radius, zone.step_epsilon, *zone.center, *(zone.centroid or ()))
+            fits &= len(zone.center) == d and len(zone.centroid or zone.center) == d and 0 <= zone.cluster < k
+            fits &= bool(np.isfinite(numbers).all())
+        if not fits:
+            raise FileError("The model's names, sizes or transcript are damaged. Fit again, or restore it.")
 
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON with a checksum), replacing an old one only when the new one is complete."""
@@ -167,6 +181,20 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a model file."""
         return cls.from_dict(read_json(path, KIND, VERSION))
+
+
+def _one_of(known: tuple[T, ...], value: Any) -> T:
+    for name in known:
+        if value == name:
+            return name
+    raise ValueError("not one of the known values")
+
+
+def _spend(line: dict[str, Any]) -> Spend:
+    parts = tuple(Epsilon(int(nano)) for nano in line["nano"])
+    if min(parts).nano < 1:
+        raise ValueError("a spend is positive in every part")
+    return Spend(str(line["label"]), parts)
 
 
 def _zone(line: dict[str, Any]) -> PublishedZone:

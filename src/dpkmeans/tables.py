@@ -52,9 +52,22 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None, header
     """
     source = Path(path)
     start = _first_bytes(source)
-    if source.suffix.lower() in {".parquet", ".pq"} or start == _PARQUET_MAGIC:
+    if _is_parquet(source, start):
         return _read_parquet(source, columns)
     return _read_csv(source, columns, header, zipped=start.startswith(_GZIP_MAGIC))
+
+
+def has_names(path: str | Path, *, header: bool | None = None) -> bool:
+    """Whether the file names its columns: Parquet does, CSV by its header; see `read_table`."""
+    source = Path(path)
+    start = _first_bytes(source)
+    if _is_parquet(source, start):
+        return True
+    return _layout(source, header, zipped=start.startswith(_GZIP_MAGIC)).names is not None
+
+
+def _is_parquet(source: Path, start: bytes) -> bool:
+    return source.suffix.lower() in {".parquet", ".pq"} or start == _PARQUET_MAGIC
 
 
 def _first_bytes(source: Path) -> bytes:
@@ -89,9 +102,7 @@ def _read_csv(source: Path, columns: Sequence[str] | None, header: bool | None, 
         with pa.input_stream(str(source), compression="gzip" if zipped else None) as stream:
             table = arrow_csv.read_csv(
                 stream,
-                arrow_csv.ReadOptions(
-                    column_names=numbers, skip_rows=layout.lines_before_records, block_size=_BLOCK
-                ),
+                arrow_csv.ReadOptions(column_names=numbers, skip_rows=layout.lines_before_records, block_size=_BLOCK),
                 convert_options=arrow_csv.ConvertOptions(include_columns=[numbers[j] for j in chosen]),
             )
     except pa.ArrowInvalid:  # its text may quote a record

@@ -21,9 +21,7 @@ def test_an_exact_value_has_no_text():
         assert str(SECRET) not in text
 
 
-@pytest.mark.parametrize(
-    "compare", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
-)
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
 def test_an_exact_value_cannot_be_compared(compare):
     with pytest.raises(TypeError, match="mechanism"):
         compare(Exact(SECRET), SECRET)

@@ -22,7 +22,7 @@ WIDE = Fraction(2**20)
 
 
 def draws(rng: Randomness) -> list[int]:
-    """Forty numbers of every kind; two independent runs agree on them with odds far below 2^-400."""
+    """Numbers of every kind. Two independent runs agree on one kind with odds below 2^-190."""
     noise = rng.noise
     return [
         *noise.laplace(np.zeros(10, dtype=np.int64), WIDE).tolist(),
@@ -43,8 +43,8 @@ def test_numpys_global_seed_has_no_influence_on_the_secure_source():
     for _ in range(2):
         np.random.seed(0)  # noqa: NPY002
         seen.append(draws(Randomness.secure()))
-    assert all(first != second for first, second in zip(*seen, strict=True) if abs(first) > 2**39)
-    assert seen[0] != seen[1]
+    for kind in (slice(0, 10), slice(10, 20), slice(20, 30), slice(30, 35), slice(35, 40)):
+        assert seen[0][kind] != seen[1][kind]
 
 
 def test_the_secure_source_leaves_numpys_global_state_alone():
@@ -161,8 +161,8 @@ from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.randomness import SecureNoise
 assert "opendp" not in sys.modules
 if {already_on}:
-    import opendp.prelude as dp
-    dp.enable_features("contrib")
+    import opendp.mod
+    opendp.mod.enable_features("contrib")
 SecureNoise().geometric(3, Fraction(8))
 import opendp.mod
 assert ("contrib" in opendp.mod.GLOBAL_FEATURES) is {already_on}

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpkmeans.arrays import FloatArray, IntArray
 from dpkmeans.bounds import GRID, Bounds
-from dpkmeans.privacy.exact import Exact
+from dpkmeans.privacy.exact import Exact, reveal
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,31 @@ class CellStatistics:
         return table
 
 
+@dataclass(frozen=True)
+class LloydEnd:
+    """Where Lloyd's algorithm ended: centroids (k, d), moves made, and whether the assignment repeated."""
+
+    centroids: FloatArray
+    moves: int
+    stopped: bool
+
+
+class Query(Protocol):
+    """A table of whole numbers over public cells, to which each record adds to one row, by itself alone.
+
+    What one record can add is public and stated by the query; the records are grid points in unit coordinates.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells and entries."""
+        ...
+
+    def add(self, points: FloatArray, table: IntArray) -> None:
+        """Add points, shape (n, d), to the table."""
+        ...
+
+
 class Engine(Protocol):
     """Answers about records. A cell belongs to a centroid: the records that are nearest to it, ties to the first.
 
@@ -64,6 +89,14 @@ class Engine(Protocol):
         """
         ...
 
+    def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
+        """Lloyd's algorithm from `start`, shape (k, d), until an assignment repeats or `max_iter` moves are made."""
+        ...
+
+    def ask(self, query: Query) -> Exact[IntArray]:
+        """The query's table over all records."""
+        ...
+
     def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,).
 
@@ -85,3 +118,15 @@ class Engine(Protocol):
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different records, shape (n, d)."""
         ...
+
+
+def lloyd_by_passes(engine: Engine, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
+    """Lloyd's algorithm by asking an engine pass after pass: what every engine can do."""
+    centroids, before = start, None
+    for moves in range(max_iter):
+        exact = engine.cell_statistics(centroids, compare_with=before)
+        stats = reveal(exact, why="stays inside the engine's own answer")
+        if stats.n_changed == 0:
+            return Exact(LloydEnd(centroids, moves, True))
+        before, centroids = centroids, stats.means(empty=centroids)
+    return Exact(LloydEnd(centroids, max_iter, False))

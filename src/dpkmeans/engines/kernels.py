@@ -1,7 +1,7 @@
 """Compiled loops over points. Plain functions of arrays; nothing here knows about privacy.
 
-Sums of grid points are exact in float64, so they do not depend on order. Costs are rounded; they are added up in
-the fixed order of chunks, so that the number of threads changes no bit. An empty `weights` means one each.
+Points lie in tiles, shape (tiles, d, LANES), float32, padded with zeros; `n` is how many of them are real. Sums of
+grid points are exact in float64, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, FloatArray, LabelArray
+from dpkmeans.arrays import AnyArray, Float32Array, FloatArray, IntArray
+from dpkmeans.engines.tiles import GROUP, LANES, nearest_in_tile
 
 F = TypeVar("F", bound=Callable[..., object])
+GRID_STEP = 2.0**-20
 
 
 def compiled(function: F) -> F:
@@ -26,47 +28,124 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def nearest(points: AnyArray, weights: FloatArray, centroids: FloatArray, labels: LabelArray) -> float:
-    """Write the nearest centroid of each point, ties to the first, into `labels`; return the weighted cost."""
-    n, d = points.shape
-    cost = 0.0
-    for i in range(n):
-        best, label = np.inf, 0
-        for c in range(len(centroids)):
-            distance = 0.0
-            for j in range(d):
-                difference = points[i, j] - centroids[c, j]
-                distance += difference * difference
-            if distance < best:
-                best, label = distance, c
-        labels[i] = label
-        cost += best * (weights[i] if len(weights) else 1.0)
-    return cost
+def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> float:
+    """Clip records, put them on the grid and write them into tiles. Returns their Σ|x|²; NaN if any entry is NaN."""
+    squares = 0.0
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            x = X[i, j]
+            if x != x:
+                return np.nan
+            x = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+            squares += x * x
+            tiles[i // LANES, j, i % LANES] = x
+    return squares
 
 
 @compiled
-def accumulate(points: AnyArray, weights: FloatArray, labels: LabelArray, counts: FloatArray, sums: FloatArray) -> None:
-    """Add each point to the count and the sum of its cell."""
-    n, d = points.shape
-    for i in range(n):
-        weight = weights[i] if len(weights) else 1.0
-        counts[labels[i]] += weight
+def group(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
+    """Centroids (k, d) as (k/GROUP, d, GROUP), negated, and ½|c|², padded with infinity: never the nearest."""
+    k, d = centroids.shape
+    n_groups = (k + GROUP - 1) // GROUP
+    negated = np.zeros((n_groups, d, GROUP), np.float32)
+    halves = np.full(n_groups * GROUP, np.inf, np.float32)
+    for c in range(k):
+        square = 0.0
         for j in range(d):
-            sums[labels[i], j] += weight * points[i, j]
+            negated[c // GROUP, j, c % GROUP] = -centroids[c, j]
+            square += centroids[c, j] * centroids[c, j]
+        halves[c] = 0.5 * square
+    return negated, halves
 
 
 @compiled
-def rounded_cost(points: AnyArray, weights: FloatArray, centroids: FloatArray) -> float:
-    """Weighted cost with every squared distance rounded to a multiple of 2^-20: an exact sum over records."""
-    n, d = points.shape
+def reassign(
+    tiles: Float32Array,
+    n: int,
+    centroids: Float32Array,
+    halves: Float32Array,
+    before: AnyArray,
+    labels: AnyArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> int:
+    """Label the points; for each whose label differs from `before`, move it from its old cell to its new one.
+
+    `before` may be empty: then every point is added to its cell. Returns how many points moved.
+    """
+    d = tiles.shape[1]
+    first = len(before) == 0
+    now = np.empty(LANES, np.int32)
+    moved = 0
+    for t in range(len(tiles)):
+        nearest_in_tile(tiles, t, centroids, halves, now)
+        differs = first
+        if not first:
+            for w in range(LANES):
+                differs |= now[w] != before[t, w]
+        if differs:
+            for w in range(min(LANES, n - t * LANES)):
+                if first or now[w] != before[t, w]:
+                    moved += 1
+                    counts[now[w]] += 1.0
+                    for j in range(d):
+                        sums[now[w], j] += tiles[t, j, w]
+                    if not first:
+                        counts[before[t, w]] -= 1.0
+                        for j in range(d):
+                            sums[before[t, w], j] -= tiles[t, j, w]
+        for w in range(LANES):
+            labels[t, w] = now[w]
+    return moved
+
+
+@compiled
+def move_to_means(centroids: FloatArray, counts: FloatArray, sums: FloatArray) -> None:
+    """Put each centroid on the mean of its cell; that of an empty cell stays."""
+    for c in range(len(centroids)):
+        if counts[c] > 0.0:
+            for j in range(centroids.shape[1]):
+                centroids[c, j] = sums[c, j] / counts[c]
+
+
+@compiled
+def lloyd(tiles: Float32Array, n: int, centroids: FloatArray, max_iter: int) -> tuple[int, bool]:
+    """Lloyd's algorithm in place, in one call. Returns the moves made and whether the assignment repeated."""
+    labels = np.empty((len(tiles), LANES), np.int32)
+    counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
+    before = labels[:0]
+    for t in range(max_iter):
+        negated, halves = group(centroids)
+        if reassign(tiles, n, negated, halves, before, labels, counts, sums) == 0 and t > 0:
+            return t, True
+        before = labels
+        move_to_means(centroids, counts, sums)
+    return max_iter, False
+
+
+@compiled
+def take(tiles: Float32Array, rows: IntArray, out: FloatArray) -> None:
+    """Copy the points at `rows` out of the tiles, shape (rows, d)."""
+    for i in range(len(rows)):
+        for j in range(tiles.shape[1]):
+            out[i, j] = tiles[rows[i] // LANES, j, rows[i] % LANES]
+
+
+@compiled
+def rounded_cost(tiles: Float32Array, n: int, centroids: FloatArray) -> float:
+    """Cost with every squared distance rounded to a multiple of 2^-20, so that the sum is exact."""
+    distance, best = np.empty(LANES), np.empty(LANES)
     cost = 0.0
-    for i in range(n):
-        best = np.inf
+    for t in range(len(tiles)):
+        best[:] = np.inf
         for c in range(len(centroids)):
-            distance = 0.0
-            for j in range(d):
-                difference = points[i, j] - centroids[c, j]
-                distance += difference * difference
-            best = min(best, distance)
-        cost += np.rint(best * 2.0**20) / 2.0**20 * (weights[i] if len(weights) else 1.0)
+            distance[:] = 0.0
+            for j in range(tiles.shape[1]):
+                for w in range(LANES):
+                    difference = tiles[t, j, w] - centroids[c, j]
+                    distance[w] += difference * difference
+            for w in range(LANES):
+                best[w] = min(best[w], distance[w])
+        for w in range(min(LANES, n - t * LANES)):
+            cost += np.rint(best[w] / GRID_STEP) * GRID_STEP
     return cost

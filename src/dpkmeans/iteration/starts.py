@@ -38,8 +38,8 @@ class SampledRows:
         n = reveal(engine.count(), why="a start from the records is not private")
         if not engine.released and n_clusters > n:
             raise DataError(
-                f"n_clusters={n_clusters} is larger than the number of records, n_samples={int(n)}. "
-                "Ask for fewer clusters, or give the start with init."
+                f"n_clusters={n_clusters} is larger than the number of records; a start from the records needs at "
+                "least one sample per cluster. Ask for fewer clusters, or give a start that is not drawn from them."
             )
         return reveal(engine.sample_rows(n_clusters, rng), why="a start from the records is not private")
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from dpkmeans.engines.base import CellStatistics
+from dpkmeans.errors import MethodError
 from dpkmeans.privacy.exact import Exact, reveal
 
 
@@ -33,3 +36,10 @@ class AfterPlan:
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Never."""
         return False
+
+
+def check_max_iter(max_iter: int) -> int:
+    """A whole number of at least 1."""
+    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
+        raise MethodError(f"max_iter must be a whole number of at least 1; got {max_iter!r}.")
+    return int(max_iter)

@@ -58,7 +58,8 @@ class ZoneSampling:
 class NoisyMean:
     """Noisy sums over noisy counts, sums taken from the middle of the box. Proved: proofs/noisy_lloyd.md.
 
-    One record changes one count by 1 and that cell's sum of feature j by at most half the side of the box.
+    One record changes one count by 1 and that cell's sum of feature j by at most half the side of the box, rounded
+    up to a grid step. A feature whose side is no grid step wide is the same for all records: it needs no noise.
     """
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
@@ -74,7 +75,8 @@ class NoisyMean:
             table.map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label=f"{name}: counts"
         )
         residuals = np.zeros((len(noisy_counts), box.n_features), dtype=np.int64)
-        for j, epsilon in zip(features, step.budget.sums.over(len(features)), strict=True):
+        shares = step.budget.sums.over(len(features)) if len(features) else ()
+        for j, epsilon in zip(features, shares, strict=True):
             residuals[:, j] = Laplace(epsilon, int(farthest[j])).release(
                 table.map(lambda t, j=j: _residuals(t, int(j), int(middle[j]))),  # type: ignore[misc]
                 ledger=ledger,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -12,7 +13,8 @@ from dpkmeans.errors import MethodError
 from dpkmeans.guarantee import Label
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.gupt import gupt
-from dpkmeans.methods.lu_shen import lloyd, posterior, prior
+from dpkmeans.methods.lloyd import lloyd
+from dpkmeans.methods.lu_shen import posterior, prior
 from dpkmeans.methods.noisy_lloyd import blum, dwork, su
 from dpkmeans.methods.privgene import privgene
 
@@ -21,13 +23,21 @@ ENTRY_POINT_GROUP = "dpkmeans.methods"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the registry: how to make the method, what it is, what it promises, where it comes from."""
+    """One line of the registry: how to make the method, what it is, what it promises, where it comes from.
+
+    A method that promises `proved` names the page of its proof; ours lie in the folder proofs/.
+    """
 
     name: str
     factory: Callable[..., Method]
     guarantee: Label
     summary: str
     source: str
+    proof: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.guarantee == "proved" and not self.proof:
+            raise MethodError(f"method {self.name!r} is registered as 'proved' without a proof page. Name it in proof.")
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -36,19 +46,21 @@ class Entry:
 
 
 LU_SHEN = "Lu and Shen 2020"
+NOISY_LLOYD, GUPT, PRIVGENE = "proofs/noisy_lloyd.md", "proofs/gupt.md", "proofs/privgene.md"
 
 _ENTRIES = (
     Entry("lloyd", lloyd, "none", "exact means until the assignment repeats", "Lloyd 1982"),
     Entry("posterior", posterior, "paper", "draws in zones that point along the last move", LU_SHEN),
     Entry("prior", prior, "paper", "draws in zones that point to the mean one pass ahead", LU_SHEN),
-    Entry("su", su, "proved", "noisy Lloyd with planned steps and a sphere-packing start", "Su et al. 2016"),
-    Entry("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005"),
-    Entry("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011"),
-    Entry("gupt", gupt, "proved", "Lloyd in random blocks, averaged with noise", "Mohan et al. 2012"),
-    Entry("privgene", privgene, "proved", "genetic search with private selection", "Zhang et al. 2013"),
+    Entry("su", su, "proved", "noisy Lloyd, planned steps and a packed start", "Su et al. 2016", NOISY_LLOYD),
+    Entry("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005", NOISY_LLOYD),
+    Entry("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011", NOISY_LLOYD),
+    Entry("gupt", gupt, "proved", "Lloyd in random blocks, averaged with noise", "Mohan et al. 2012", GUPT),
+    Entry("privgene", privgene, "proved", "genetic search with private selection", "Zhang et al. 2013", PRIVGENE),
 )
 
 
+@cache
 def registry() -> dict[str, Entry]:
     """All methods by name: ours first, then those that installed packages add. Ours cannot be replaced."""
     entries = {entry.name: entry for entry in _ENTRIES}

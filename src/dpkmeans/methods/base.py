@@ -108,7 +108,12 @@ def conclude(
         n_iter=n_iter,
         converged=converged,
         transcript=transcript,
-        parameters=parameters or {},
+        parameters={name: _plain(value) for name, value in (parameters or {}).items()},
         sizes=None if sizes is None else tuple(map(float, sizes)),
         certificate=certificate,
     )
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as Python's own, so that a release can be written as JSON."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,11 +1,11 @@
 """GUPT: Lloyd in many random blocks, centroids averaged with noise. Proved: proofs/gupt.md.
 
 Source: Mohan, Thakurta, Shi, Song and Culler, GUPT: privacy preserving data analysis made easy (2012).
+`setting="paper"` is for reproducing the paper only: noise scaled to the range of the blocks' answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,18 +13,16 @@ import numpy as np
 from dpkmeans.arrays import FloatArray, IntArray
 from dpkmeans.bounds import GRID
 from dpkmeans.engines.base import Engine
-from dpkmeans.iteration.loop import iterate
 from dpkmeans.iteration.starts import SampledRows
-from dpkmeans.iteration.stopping import Repeats
-from dpkmeans.iteration.updates import ExactMean
+from dpkmeans.iteration.stopping import check_max_iter
 from dpkmeans.methods.base import Claim, conclude
+from dpkmeans.methods.noisy_lloyd import is_paper_setting
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.record_count import RecordCount, record_count
-from dpkmeans.privacy.schedules import Free, Task
 from dpkmeans.release import Release
 
 
@@ -38,58 +36,88 @@ class Gupt:
     record_count: RecordCount
     each: Epsilon | None = None
     max_iter: int = 100
+    in_paper: bool = False
     name: str = "gupt"
 
     def offers(self) -> Claim:
-        """Proved: no block's answer leaves without noise."""
-        return Claim.PROVED
+        """Proved with noise scaled to the box: no block's answer leaves without it."""
+        return Claim.PAPER_SETTING if self.in_paper else Claim.PROVED
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Sum the blocks' ordered centroids, add noise, divide by the number of blocks."""
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         n_blocks = max(1, round(n_records**0.4))
         box = engine.bounds
-        exact = Exact(self._sum_over_blocks(engine, n_clusters, n_blocks, rng))
+        answers = Exact(self._answers(engine, n_clusters, n_blocks, rng))
+        sums = answers.map(lambda a: a.sum(axis=0))
+        sensitivity = self._sensitivity(answers, np.tile(box.side, (n_clusters, 1)))
 
-        features = np.flatnonzero(box.side > 0)
-        shares = self._shares(n_clusters * len(features), ledger)
+        places = np.argwhere(np.tile(box.side > 0, (n_clusters, 1))).tolist()
         noisy: IntArray = np.zeros((n_clusters, engine.n_features), dtype=np.int64)
-        for cluster in range(n_clusters):
-            for j in features:
-                noisy[cluster, j] = Laplace(next(shares), int(box.side[j])).release(
-                    exact.map(lambda sums, at=(cluster, j): sums[at].reshape(1)),  # type: ignore[misc]
-                    ledger=ledger,
-                    rng=rng,
-                    label=f"centroid {cluster}, feature {j}",
-                )[0]
+        for (i, j), share in zip(places, self._shares(len(places), ledger), strict=True):
+            noisy[i, j] = Laplace(share, int(sensitivity[i, j])).release(
+                sums.map(lambda s, i=i, j=j: s[i, j : j + 1]),  # type: ignore[misc]
+                ledger=ledger,
+                rng=rng,
+                label=f"centroid {i}, feature {j}",
+            )[0]
         centroids = box.clip_unit(noisy / GRID / n_blocks)
-        parameters = {"n_blocks": n_blocks, "max_iter": self.max_iter}
+        parameters = {
+            "n_blocks": n_blocks,
+            "max_iter": self.max_iter,
+            "setting": "paper" if self.in_paper else "proved",
+        }
         return conclude(self, engine, centroids, ledger=ledger, rng=rng, n_passes=1, n_iter=1, parameters=parameters)
 
-    def _shares(self, n: int, ledger: Ledger) -> Iterator[Epsilon]:
-        return iter(ledger.remaining.over(n) if self.each is None else (self.each,) * n)
+    def _shares(self, n: int, ledger: Ledger) -> tuple[Epsilon, ...]:
+        if self.each is not None:
+            return (self.each,) * n
+        return ledger.remaining.over(n) if n else ()
 
-    def _sum_over_blocks(self, engine: Engine, k: int, n_blocks: int, rng: Randomness) -> IntArray:
-        total: IntArray = np.zeros((k, engine.n_features), dtype=np.int64)
-        for block in engine.blocks(n_blocks, rng.generator):
-            total += np.rint(self._block_centroids(block, k, rng) * GRID).astype(np.int64)
-        return total
+    def _sensitivity(self, answers: Exact[IntArray], sides: IntArray) -> IntArray:
+        """By how many grid steps one record moves each sum, shape (k, d): the box's sides, or the paper's range."""
+        if not self.in_paper:
+            return sides
+        exact = reveal(answers, why="the paper's experiments use local sensitivity")
+        observed: IntArray = np.maximum(np.ptp(exact, axis=0), 1)
+        return observed
+
+    def _answers(self, engine: Engine, k: int, n_blocks: int, rng: Randomness) -> IntArray:
+        """Every block's centroids in whole grid steps, shape (n_blocks, k, d). Exact.
+
+        Each block has a generator of its own, made before the records are dealt: what one block does with it, and
+        how many records there are, changes nothing in another.
+        """
+        seeds = rng.generator.integers(2**63, size=n_blocks).tolist()
+        blocks = engine.blocks(n_blocks, rng.generator)
+        return np.stack([self._answer(block, k, seed, rng) for block, seed in zip(blocks, seeds, strict=True)])
+
+    def _answer(self, block: Engine, k: int, seed: int, rng: Randomness) -> IntArray:
+        own = Randomness(np.random.default_rng(seed), rng.noise)
+        steps: IntArray = np.rint(self._block_centroids(block, k, own) * GRID).astype(np.int64)
+        return steps
 
     def _block_centroids(self, block: Engine, k: int, rng: Randomness) -> FloatArray:
         """Lloyd's centroids of one block in an order that looks at this block alone: along the first feature.
 
-        A block with fewer than k records answers with the middle of the box.
+        A block with fewer than k records answers with the middle of the box. Clamped to the box, which bounds what a
+        record can do to the sum whatever Lloyd makes of it.
         """
         if reveal(block.count(), why="inside a block; its answer is noised") < k:
             return np.tile(block.bounds.unit_box / 2, (k, 1))
         start = SampledRows().centroids(block, k, rng.generator)
-        plan = Free(self.max_iter).plan(Task(Epsilon(0), k, block.n_features, 1.0))
-        end = iterate(block, start, plan, update=ExactMean(), stop=Repeats(), ledger=Ledger(), rng=rng)
+        end = reveal(block.lloyd(start, self.max_iter), why="inside a block; its answer is noised")
         centroids = block.bounds.clip_unit(end.centroids)
         return centroids[np.lexsort(centroids.T[::-1])]
 
 
-def gupt(*, n_records: int | None = None, step_epsilon: float | None = None, max_iter: int = 100) -> Gupt:
+def gupt(
+    *,
+    n_records: int | None = None,
+    step_epsilon: float | None = None,
+    max_iter: int = 100,
+    setting: str = "proved",
+) -> Gupt:
     """Sample and aggregate. `step_epsilon` is one coordinate's budget where the total is to come out bottom-up."""
     each = None if step_epsilon is None else Epsilon.of(step_epsilon, "step_epsilon")
-    return Gupt(record_count(n_records), each, max_iter)
+    return Gupt(record_count(n_records), each, check_max_iter(max_iter), is_paper_setting(setting))

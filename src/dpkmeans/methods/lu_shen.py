@@ -1,33 +1,18 @@
-"""Lloyd's algorithm and the two strategies of Lu and Shen, as values."""
+"""The two strategies of Lu and Shen, as values."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dpkmeans.errors import MethodError
 from dpkmeans.iteration.controllers import Controller, PosteriorController, PriorController
-from dpkmeans.iteration.finals import AsIs, NoisyCountMean
+from dpkmeans.iteration.finals import NoisyCountMean
 from dpkmeans.iteration.starts import as_start
-from dpkmeans.iteration.stopping import Repeats
-from dpkmeans.iteration.updates import ExactMean, ZoneSampling
+from dpkmeans.iteration.stopping import Repeats, check_max_iter
+from dpkmeans.iteration.updates import ZoneSampling
 from dpkmeans.methods.base import Claim
 from dpkmeans.methods.iterative import IterativeMethod
 from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.schedules import Free, PerStep
-
-
-def lloyd(*, init: Any = "rows", max_iter: int = 300) -> IterativeMethod:
-    """Lloyd's k-means, not private: the yardstick. Stops when an assignment repeats."""
-    return IterativeMethod(
-        name="lloyd",
-        claim=Claim.NONE,
-        start=as_start(init),
-        schedule=Free(check_max_iter(max_iter)),
-        update=ExactMean(),
-        stop=Repeats(),
-        final=AsIs(),
-        parameters={"max_iter": max_iter},
-    )
+from dpkmeans.privacy.schedules import PerStep
 
 
 def posterior(
@@ -98,10 +83,3 @@ def _lu_shen(
             **more,
         },
     )
-
-
-def check_max_iter(max_iter: int) -> int:
-    """A whole number of at least 1."""
-    if isinstance(max_iter, bool) or int(max_iter) != max_iter or max_iter < 1:
-        raise MethodError(f"max_iter must be a whole number of at least 1; got {max_iter!r}.")
-    return int(max_iter)

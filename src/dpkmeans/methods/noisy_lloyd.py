@@ -23,9 +23,14 @@ def blum(*, steps: int = 5, init: Any = None, setting: str = "proved") -> Iterat
     return _noisy_lloyd("blum", EvenSplit(steps), init, "uniform", setting, {"steps": steps})
 
 
-def dwork(*, steps: int = 7, init: Any = None, setting: str = "proved") -> IterativeMethod:
-    """Step i spends ε/2^i, the last one what is left."""
-    return _noisy_lloyd("dwork", Halving(steps), init, "uniform", setting, {"steps": steps})
+def dwork(*, steps: int | None = None, init: Any = None, setting: str = "proved") -> IterativeMethod:
+    """Step i spends ε/2^i, the last one what is left.
+
+    By default 3 steps: each further one ends the run on half the budget of the one before. 7 in the paper's setting,
+    which halves until the budget is used up.
+    """
+    planned = steps if steps is not None else 7 if is_paper_setting(setting) else 3
+    return _noisy_lloyd("dwork", Halving(planned), init, "uniform", setting, {"steps": planned})
 
 
 def su(*, n_records: int | None = None, init: Any = None, setting: str = "proved") -> IterativeMethod:

@@ -96,7 +96,7 @@ class Choice:
     sensitivity: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, 2 * self.sensitivity)
+        _check(self.epsilon, self.sensitivity, times=2)
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> int:
         """The index of the chosen candidate."""
@@ -107,18 +107,18 @@ class Choice:
         return int(stays[rng.noise.below(stays.size)])
 
 
-def _check(epsilon: Epsilon, change: int) -> None:
+def _check(epsilon: Epsilon, sensitivity: int, times: int = 1) -> None:
     """Refuse parameters under which the noise could not be what the mechanism says."""
     if not isinstance(epsilon, Epsilon) or epsilon.nano < 1:
-        raise BudgetError(f"A mechanism needs a positive Epsilon; got {epsilon!r}. Write Epsilon.of(0.5), for example.")
-    if isinstance(change, bool) or not isinstance(change, int) or change < 1:
+        raise BudgetError(f"A mechanism needs a positive Epsilon; got {epsilon!r}. Write, say, Epsilon.of(0.5).")
+    if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
         raise BudgetError(
-            f"sensitivity must be a Python integer of at least 1; got {change!r}. "
+            f"sensitivity must be a Python integer of at least 1; got {sensitivity!r}. "
             "Put the answer on an integer grid, and say by how many steps one record can move it."
         )
-    if change > LARGEST_SCALE * epsilon.fraction:
+    if times * sensitivity > LARGEST_SCALE * epsilon.fraction:
         raise BudgetError(
-            f"epsilon={epsilon} is too small for a sensitivity of {change}: the noise would not fit 64 bits. "
+            f"epsilon={epsilon} is too small for a sensitivity of {sensitivity}: the noise would not fit 64 bits. "
             "Use a larger epsilon, a coarser grid, or fewer features."
         )
 

@@ -147,5 +147,5 @@ class SuSplit:
 
 
 def _check_steps(steps: int) -> None:
-    if not isinstance(steps, int) or steps < 1:
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise MethodError(f"steps must be a whole number of at least 1; got {steps!r}.")

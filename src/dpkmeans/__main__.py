@@ -1,0 +1,8 @@
+"""`python -m dpkmeans` is the command `dpkmeans`."""
+
+import sys
+
+from dpkmeans.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""The commands. What is slow to import is imported inside them, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+import dpkmeans
+from dpkmeans import cli_output as output
+from dpkmeans.cli import DONE, USAGE
+from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, read_for, sides
+
+if TYPE_CHECKING:
+    from dpkmeans.release import Release
+    from dpkmeans.tables import Table
+
+BOUNDS_HELP = (
+    "The public box, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
+    'feature with commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read it from the records, which '
+    "makes the result not private."
+)
+
+app = App(
+    name="dpkmeans",
+    help="Differentially private k-means that says honestly what is proved and what is not.",
+    version=dpkmeans.__version__,
+    help_format="plaintext",
+    default_parameter=Parameter(negative=()),
+)
+
+Json = Annotated[bool, Parameter(show_default=False)]
+Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; 2 where the arguments cannot be understood. Library errors pass through."""
+    try:
+        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        output.note(f"error: {' '.join(str(error).split())} Try: dpkmeans --help")
+        return USAGE
+    command(*bound.args, **bound.kwargs)
+    return DONE
+
+
+@app.command
+def fit(
+    data: Path,
+    /,
+    *,
+    k: Annotated[int, Parameter(name=["--k", "-k"])] = 8,
+    bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)] = None,
+    epsilon: float | None = None,
+    method: str | None = None,
+    guarantee: Literal["proved", "paper", "none"] = "proved",
+    step_epsilon: float | None = None,
+    release_epsilon: float | None = None,
+    n_records: int | None = None,
+    init: str | None = None,
+    max_iter: int | None = None,
+    seed: int | None = None,
+    columns: str | None = None,
+    header: Header = None,
+    out: Path | None = None,
+    transcript: Path | None = None,
+    report: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Cluster the records of a CSV or Parquet file and release the centroids.
+
+    Example: dpkmeans fit visits.csv --k 8 --bounds 0:100 --epsilon 1 --out model.json
+
+    Parameters
+    ----------
+    data:
+        CSV (also .gz) or Parquet file.
+    k:
+        Number of clusters.
+    epsilon:
+        The promised total. Methods that split a total need it; for others it is a cap.
+    method:
+        Name of a method; see: dpkmeans methods.
+    guarantee:
+        The weakest guarantee that is accepted.
+    step_epsilon:
+        Budget of each step (posterior, prior).
+    release_epsilon:
+        Budget of the last step (posterior, prior).
+    n_records:
+        The number of records, only if it is public.
+    init:
+        Where to start: rows, uniform or packing.
+    max_iter:
+        A safety net for methods that stop by themselves.
+    seed:
+        Makes the run repeatable and so not private; needs --guarantee none.
+    columns:
+        Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
+    header:
+        Whether the first row of a CSV file holds names. Found out by default.
+    out:
+        Write the model here (JSON).
+    transcript:
+        Write the published transcript here (one JSON object per line).
+    report:
+        Write a report here (HTML).
+    json:
+        Print the release as JSON.
+    """
+    pairs = parse_bounds(bounds)
+    check_outputs(out, transcript, report, inputs=(data,))
+    if report is not None:
+        _require_report()
+    with output.status(f"Reading {data}"):
+        table = read(data, columns, header)
+    release = _fitted(
+        table,
+        n_clusters=k,
+        bounds=pairs if isinstance(pairs, str) else sides(pairs, table.records.shape[1]),
+        epsilon=epsilon,
+        method=method,
+        guarantee=guarantee,
+        step_epsilon=step_epsilon,
+        release_epsilon=release_epsilon,
+        n_records=n_records,
+        init=init,
+        max_iter=max_iter,
+        random_state=seed,
+    )
+    try:  # the budget is spent: whatever happens to a file, the result is printed
+        _write_files(release, out, transcript, report)
+    finally:
+        output.print_json(release.to_dict()) if json else output.print_release(release)
+
+
+@app.command
+def predict(
+    model: Path, data: Path, /, *, columns: str | None = None, header: Header = None, out: Path | None = None
+) -> None:
+    """The nearest centroid of each record, as a CSV column called cluster. Not private.
+
+    Example: dpkmeans predict model.json visits.csv --out clusters.csv
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    data:
+        CSV (also .gz) or Parquet file.
+    columns:
+        Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
+    header:
+        Whether the first row of a CSV file holds names. Found out by default.
+    out:
+        Write here instead of to stdout.
+    """
+    from dpkmeans.release import Release
+
+    check_outputs(out, inputs=(model, data))
+    release = Release.load(model)
+    table = read_for(release, data, columns, header)
+    lines = ["cluster", *_nearest(release, table)]
+    output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
+    if out is None:
+        output.print_lines(lines)
+    else:
+        from dpkmeans.files import write_text
+
+        write_text(out, "\n".join(map(str, lines)) + "\n")
+
+
+@app.command
+def show(model: Path, /, *, json: Json = False) -> None:
+    """What a model file holds: the guarantee, the budget and the centroids.
+
+    Example: dpkmeans show model.json
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    json:
+        Print it as JSON.
+    """
+    from dpkmeans.release import Release
+
+    release = Release.load(model)
+    output.print_json(release.to_dict()) if json else output.print_release(release)
+
+
+@app.command
+def methods(*, json: Json = False) -> None:
+    """All methods: what each is, what it guarantees, and where it comes from.
+
+    Example: dpkmeans methods
+
+    Parameters
+    ----------
+    json:
+        Print them as JSON.
+    """
+    from dpkmeans.estimator import DEFAULT_METHOD
+    from dpkmeans.methods import registry
+
+    entries = registry().values()
+    if not json:
+        output.print_methods(entries, DEFAULT_METHOD)
+        return
+    listed = [
+        {"name": e.name, "summary": e.summary, "guarantee": e.guarantee, "source": e.source, "options": e.options}
+        for e in entries
+    ]
+    output.print_json({"default": DEFAULT_METHOD, "methods": listed})
+
+
+@app.command
+def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
+    """Fit 50 000 made-up visits around eight towns, and write a report.
+
+    Example: dpkmeans demo --out report.html
+
+    Parameters
+    ----------
+    out:
+        Where to write the report.
+    json:
+        Print the result as JSON.
+    """
+    check_outputs(out)
+    _require_report()
+    from dpkmeans.demo import BOX_KM, DEMO_OPTIONS, FAR_KM, FEATURES, TOWNS, match, visits
+    from dpkmeans.report import write_report
+    from dpkmeans.tables import Table
+
+    table = Table(visits(), FEATURES)
+    release = _fitted(table, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
+    write_report(release, out)
+    found = match(release.centroids)
+    if json:
+        towns = [{"town": f.town.name, "cluster": f.cluster, "distance_km": f.distance} for f in found]
+        output.print_json({"towns": towns, "release": release.to_dict(), "report": str(out)})
+        return
+    output.print_guarantee(release)
+    output.print_towns(found)
+    if any(f.distance > FAR_KM for f in found):
+        output.note(
+            "A bad start can miss a town, as in any k-means. With real records, running again would spend again."
+        )
+    output.note(f"The report is in {out}")
+
+
+def _fitted(table: Table, **parameters: Any) -> Release:
+    """Fit and return the release alone; labels stay behind."""
+    with output.status("Fitting"):
+        from dpkmeans.estimator import DPKMeans
+
+        release = DPKMeans(**parameters).fit(table.records).release_
+    return replace(release, feature_names=table.names)
+
+
+def _nearest(release: Release, table: Table) -> list[int]:
+    """Number of the nearest centroid, record by record. Not private."""
+    import numpy as np
+
+    from dpkmeans.engines.memory import MemoryEngine
+
+    box = release.bounds
+    centroids = (release.centroids - np.asarray(box.lower)) / box.longest_side
+    labels: list[int] = MemoryEngine.of_records(table.records, box).labels(centroids).tolist()
+    return labels
+
+
+def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
+    from dpkmeans.files import write_text
+
+    if out is not None:
+        release.save(out)
+    if transcript is not None:
+        write_text(transcript, "".join(json_module.dumps(line) + "\n" for line in release.transcript_lines()))
+    if report is not None:
+        from dpkmeans.report import write_report
+
+        write_report(release, report)
+
+
+def _require_report() -> None:
+    from dpkmeans.report import require
+
+    require()

@@ -1,0 +1,5 @@
+"""Reports about a release. They read nothing else, so they cannot show a record."""
+
+from dpkmeans.report.html import render_report, require, write_report
+
+__all__ = ["render_report", "require", "write_report"]

@@ -1,0 +1,286 @@
+"""What every method that is registered as proved has to pass, whatever it is and whoever added it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpkmeans.bounds import Bounds
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import BoundsError, BudgetError, DPKMeansError, MethodError
+from dpkmeans.estimator import DPKMeans
+from dpkmeans.methods import Entry, lloyd, make_method, registry
+from dpkmeans.privacy import mechanisms
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness, SeededNoise
+
+ROOT = Path(__file__).resolve().parents[2]
+PROVED = sorted(name for name, entry in registry().items() if entry.guarantee == "proved")
+OURS = sorted(name for name in PROVED if (registry()[name].proof or "").startswith("proofs/"))
+MECHANISMS = [
+    kind
+    for _, kind in inspect.getmembers(mechanisms, inspect.isclass)
+    if kind.__module__ == mechanisms.__name__ and hasattr(kind, "release")
+]
+
+every_proved_method = pytest.mark.parametrize("name", PROVED)
+
+
+def an_engine(n: int, d: int, *, seed: int = 0, box: Bounds | None = None) -> MemoryEngine:
+    box = box or Bounds.of((0, 1), d)
+    return MemoryEngine.of_records(np.random.default_rng(seed).random((n, d)), box, n_threads=1)
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def test_a_method_cannot_be_registered_as_proved_without_a_page():
+    with pytest.raises(MethodError, match="without a proof page"):
+        Entry("mine", lloyd, "proved", "a summary", "a source")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_page_of_every_proved_method_exists_names_it_and_stands_in_the_index(name):
+    page = ROOT / registry()[name].proof
+    assert page.is_file(), f"{name} is registered as proved, but {page.name} does not exist"
+    assert f"`{name}`" in page.read_text("utf-8")
+    index = (ROOT / "proofs" / "README.md").read_text("utf-8")
+    assert any(f"`{name}`" in line and f"({page.name})" in line for line in index.splitlines() if line[:1] == "|")
+
+
+def test_every_test_that_a_proof_page_names_exists():
+    written = {
+        line.split("(")[0].removeprefix("def ")
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if line.startswith("def test_")
+    }
+    for page in sorted((ROOT / "proofs").glob("*.md")):
+        named = {word for word in page.read_text("utf-8").split("`") if word.startswith("test_") and " " not in word}
+        missing = {name for name in named if not name.endswith(".py")} - written
+        assert not missing, f"{page.name} rests on tests that do not exist: {sorted(missing)}"
+
+
+@every_proved_method
+def test_a_proved_method_offers_what_the_registry_says_and_a_seed_takes_it_away(name):
+    engine = an_engine(50, 2)
+    method = make_method(name)
+    assert method.offers().label == "proved"
+    assert method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.secure()).guarantee.label == "proved"
+    assert method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.with_seed(1)).guarantee.label == "none"
+
+
+# --- the budget, observed where noise is drawn ------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """What the mechanisms were asked for, and with which scales noise was drawn while they ran."""
+
+    spent: list[Epsilon] = field(default_factory=list)
+    scales: list[Fraction] | None = None
+
+
+class WatchedNoise(SeededNoise):
+    """A seeded double that draws for mechanisms only, and notes every scale."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(5)
+        self.watch = watch
+
+    def laplace(self, values, scale):
+        self._note(scale)
+        return super().laplace(values, scale)
+
+    def geometric(self, size, scale):
+        self._note(scale)
+        return super().geometric(size, scale)
+
+    def below(self, n):
+        assert self.watch.scales is not None, "noise was drawn outside a mechanism"
+        return super().below(n)
+
+    def below_each(self, bounds):
+        assert self.watch.scales is not None, "noise was drawn outside a mechanism"
+        return super().below_each(bounds)
+
+    def _note(self, scale):
+        assert self.watch.scales is not None, "noise was drawn outside a mechanism"
+        self.watch.scales.append(scale)
+
+
+@contextmanager
+def watched(monkeypatch):
+    watch = Watch()
+    for kind in MECHANISMS:
+
+        def release(self, exact, *, ledger, rng, label, _release=kind.release):
+            watch.scales = []
+            released = _release(self, exact, ledger=ledger, rng=rng, label=label)
+            change = self.sensitivity * (2 if isinstance(self, mechanisms.Choice) else 1)
+            assert watch.scales, f"{label} recorded a spend and drew nothing"
+            assert min(watch.scales) * self.epsilon.fraction >= change, f"{label} drew too little noise"
+            watch.spent.append(self.epsilon)
+            watch.scales = None
+            return released
+
+        monkeypatch.setattr(kind, "release", release)
+    yield watch, Randomness(np.random.default_rng(4), WatchedNoise(watch))
+
+
+@every_proved_method
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 50, 100])
+def test_spends_observed_at_the_mechanisms_never_pass_the_promise_and_use_it(name, d, monkeypatch):
+    engine = an_engine(300, d)
+    for k, epsilon in ((1, 1.0), (4, 0.3), (8, 7.0)):
+        with monkeypatch.context() as patch, watched(patch) as (watch, rng):
+            ledger = Ledger(epsilon)
+            release = make_method(name).run(engine, k, ledger=ledger, rng=rng)
+        observed = sum(watch.spent, Epsilon(0))
+        assert observed == ledger.spent
+        assert 0.99 * epsilon <= float(observed)
+        assert observed <= Epsilon.of(epsilon)
+        assert release.epsilon_spent == float(observed)
+        assert release.centroids.shape == (k, d)
+
+
+@every_proved_method
+def test_a_promise_that_is_partly_spent_is_not_passed(name):
+    ledger = Ledger(1.0)
+    ledger.spend(Epsilon.of(0.6), "something before")
+    make_method(name).run(an_engine(200, 3), 3, ledger=ledger, rng=Randomness.with_seed(0))
+    assert 0.99 <= float(ledger.spent) <= 1.0
+
+
+# --- nothing of the exact data decides --------------------------------------------------------------
+
+
+@every_proved_method
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_more_clusters_than_records_is_no_error(name, n):
+    release = make_method(name).run(an_engine(n, 2), 9, ledger=Ledger(1.0), rng=Randomness.secure())
+    assert release.centroids.shape == (9, 2)
+    assert np.isfinite(release.centroids).all()
+
+
+@every_proved_method
+def test_the_plan_of_a_run_is_the_same_with_and_without_a_record(name):
+    """For a fixed seed and a public number of records, labels and budgets do not depend on the records at all."""
+    options = {"n_records": 400} if "n_records" in registry()[name].options else {}
+    records = np.random.default_rng(3).random((400, 2))
+    plans = []
+    for X in (records, records[:-1], records[:1], np.zeros((1000, 2))):
+        engine = MemoryEngine.of_records(X, Bounds.of((0, 1), 2), n_threads=1)
+        release = make_method(name, **options).run(engine, 3, ledger=Ledger(1.0), rng=Randomness.with_seed(8))
+        plans.append((release.spends, release.parameters, release.n_iter, release.n_passes))
+    assert all(plan == plans[0] for plan in plans)
+
+
+@every_proved_method
+def test_records_beyond_the_bounds_count_as_records_at_the_bounds(name):
+    box = Bounds.of(([0, -5], [1, 5]), 2)
+    inside = np.random.default_rng(0).choice([[0.0, -5.0], [1.0, 5.0], [0.5, 5.0]], 60)
+    beyond = np.where(inside == 1.0, np.inf, np.where(inside == 5.0, 1e300, np.where(inside < 0.1, -1e9, inside)))
+    results = [
+        make_method(name).run(
+            MemoryEngine.of_records(X, box, n_threads=1), 3, ledger=Ledger(1.0), rng=Randomness.with_seed(2)
+        )
+        for X in (inside, beyond)
+    ]
+    assert np.array_equal(results[0].centroids, results[1].centroids)
+
+
+@every_proved_method
+def test_released_centroids_lie_in_the_box_and_a_feature_without_width_stays_put(name):
+    box = Bounds.of(([0, 3, -1], [10, 3, 1]), 3)
+    records = np.random.default_rng(0).uniform([0, 3, -1], [10, 3, 1], (200, 3))
+    engine = MemoryEngine.of_records(records, box, n_threads=1)
+    for epsilon in (0.01, 1.0):
+        centroids = make_method(name).run(engine, 4, ledger=Ledger(epsilon), rng=Randomness.secure()).centroids
+        assert (centroids >= np.array(box.lower) - 1e-5).all()
+        assert (centroids <= np.array(box.upper) + 1e-5).all()
+        assert (centroids[:, 1] == 3).all()
+
+
+# --- seeds ------------------------------------------------------------------------------------------
+
+
+@every_proved_method
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(name):
+    engine = an_engine(200, 2)
+    first, again, other = (
+        make_method(name).run(engine, 3, ledger=Ledger(1.0), rng=Randomness.with_seed(seed)).centroids
+        for seed in (7, 7, 8)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@every_proved_method
+def test_without_a_seed_results_differ_whatever_numpys_global_seed_is(name):
+    engine = an_engine(200, 2)
+    results = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        results.append(make_method(name).run(engine, 3, ledger=Ledger(1.0), rng=Randomness.secure()).centroids)
+    assert not np.array_equal(*results)
+
+
+# --- bad and extreme arguments ----------------------------------------------------------------------
+
+X = np.random.default_rng(1).random((60, 2))
+
+
+@every_proved_method
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e-12, None, "much"])
+def test_an_epsilon_that_makes_no_sense_is_a_clear_error(name, epsilon):
+    with pytest.raises(BudgetError, match=r"epsilon|total"):
+        DPKMeans(2, epsilon=epsilon, bounds=(0, 1), method=name).fit(X)
+
+
+@every_proved_method
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e-5, 1e-3, 999.0])
+def test_an_extreme_epsilon_gives_finite_centroids_or_a_clear_error(name, epsilon):
+    try:
+        centroids = DPKMeans(2, epsilon=epsilon, bounds=(0, 1), method=name).fit(X).cluster_centers_
+    except BudgetError as error:
+        assert epsilon < 1e-4
+        assert "larger epsilon" in str(error)
+    else:
+        assert np.isfinite(centroids).all()
+        assert (centroids >= 0).all()
+        assert (centroids <= 1).all()
+
+
+@every_proved_method
+def test_bounds_beyond_two_to_the_500_are_refused_and_wide_ones_give_finite_centroids(name):
+    with pytest.raises(BoundsError, match="2\\^500"):
+        DPKMeans(2, epsilon=1.0, bounds=(-(2.0**501), 1), method=name).fit(X)
+    wide = DPKMeans(2, epsilon=1.0, bounds=(-(2.0**499), 2.0**499), method=name).fit(X)
+    assert np.isfinite(wide.cluster_centers_).all()
+
+
+@pytest.mark.parametrize("name", [name for name in PROVED if "n_records" in registry()[name].options])
+@pytest.mark.parametrize("factor", [0.1, 10])
+def test_a_wrong_public_number_of_records_costs_accuracy_at_most(name, factor):
+    engine = an_engine(500, 2)
+    ledger = Ledger(1.0)
+    method = make_method(name, n_records=int(500 * factor))
+    release = method.run(engine, 3, ledger=ledger, rng=Randomness.secure())
+    assert np.isfinite(release.centroids).all()
+    assert 0.99 <= float(ledger.spent) <= 1.0
+
+
+@pytest.mark.parametrize("name", [name for name in PROVED if "n_records" in registry()[name].options])
+@pytest.mark.parametrize("n_records", [0, -5, 2.5, math.nan, math.inf, "many", True, 2**34])
+def test_a_number_of_records_that_makes_no_sense_is_a_clear_error(name, n_records):
+    with pytest.raises(DPKMeansError, match="n_records must be"):
+        make_method(name, n_records=n_records)
