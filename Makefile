@@ -11,8 +11,7 @@ BIN := .venv/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip --quiet
 # Wheels only: a source build would fetch build tools that no hash covers.
-# Byte code is made at the first import, and only for what is imported.
-INSTALL := $(PIP) install --no-compile --require-hashes --only-binary :all:
+INSTALL := $(PIP) install --require-hashes --only-binary :all:
 
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="-n 0 -x -k zone"
 PYTEST_ARGS ?= -n 2

@@ -167,8 +167,16 @@ def test_the_largest_box_keeps_finite_numbers():
 
 
 def test_the_smallest_box_keeps_its_two_ends():
-    tiny = math.ulp(0.0)
+    tiny = 1 / LIMIT
     assert Bounds.of((0, tiny), 1).to_unit(np.array([[0.0], [tiny], [1.0]])).tolist() == [[0.0], [1.0], [1.0]]
+
+
+@pytest.mark.parametrize("side", [math.ulp(0.0), 1e-310, 0.5 / LIMIT])
+def test_a_box_too_small_for_its_grid_is_refused(side):
+    with pytest.raises(BoundsError, match=r"2\^-500"):
+        Bounds.of((0, side), 1)
+    with pytest.raises(BoundsError, match=r"2\^-500"):
+        Bounds.read_from(np.array([[0.0], [side]]))
 
 
 @given(boxes_and_records())

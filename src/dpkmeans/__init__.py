@@ -12,15 +12,17 @@ _HOME = {
     "Release": "dpkmeans.release",
     "Guarantee": "dpkmeans.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
+    "Store": "dpkmeans.privacy.store",
 }
 
-__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "__version__"]
+__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "Store", "__version__"]
 
 if TYPE_CHECKING:
     from dpkmeans.bounds import Bounds
     from dpkmeans.estimator import DPKMeans
     from dpkmeans.guarantee import Guarantee
     from dpkmeans.privacy.ledger import Ledger
+    from dpkmeans.privacy.store import Store
     from dpkmeans.release import Release
 
 

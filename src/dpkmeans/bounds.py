@@ -91,6 +91,11 @@ class Bounds:
                     f"bounds must lie within 2^500; feature {j} has lower={lo}, upper={hi}. Rescale the feature."
                 )
 
+        if 0 < max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) < 1 / LIMIT:
+            raise BoundsError(
+                "the longest side of the bounds must be at least 2^-500; it is not. Rescale the features."
+            )
+
     def _with_a_side(self) -> Bounds:
         if not self.from_data and self.lower == self.upper:
             raise BoundsError(

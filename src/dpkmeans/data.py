@@ -54,7 +54,9 @@ def _from_objects(array: AnyArray) -> AnyArray:
     try:
         return array.astype(np.float64)
     except TypeError:
-        raise DataTypeError("argument must be a string or a number: records hold objects that are neither.") from None
+        raise DataTypeError(
+            "argument must be a string or a number: records hold objects that are neither, or missing values."
+        ) from None
     except OverflowError:
         raise DataError("records must fit float64; some whole numbers do not. Rescale such columns.") from None
     except ValueError:

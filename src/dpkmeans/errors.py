@@ -36,6 +36,10 @@ class FileError(DPKMeansError, OSError):
     """A file that cannot be read or written, or whose content is damaged, foreign or too new."""
 
 
+class LedgerError(FileError):
+    """A durable ledger that cannot be used: missing, read-only, full, damaged, in use, or from a newer version."""
+
+
 class NotConvergedWarning(UserWarning):
     """`max_iter` ended a run that would otherwise have stopped by itself."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +16,16 @@ from dpkmeans.bounds import FROM_DATA, Bounds
 from dpkmeans.data import as_records
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BoundsError, DataError, MethodError
-from dpkmeans.guarantee import as_label, check_accepted
+from dpkmeans.guarantee import as_label, check_accepted, check_accountable
 from dpkmeans.methods import make_method
 from dpkmeans.methods.base import Method, guarantee_of
 from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.store import Account, Store
 from dpkmeans.release import Release
 
-DEFAULT_METHOD = "su"
+DEFAULT_METHOD = "synopsis"
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -41,7 +44,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     max_iter : a safety net for methods that stop by themselves.
     n_records : the number of records, if it is public; methods that need it otherwise spend a share on it.
     random_state : makes noise predictable, so the label becomes `none`. Leave it out for private results.
-    ledger : a `Ledger` that sees every spend of this fit as well, such as one for the whole data set.
+    ledger : a `Ledger` that sees every spend of this fit as well, or the path of a durable one (or its `Store`).
+    dataset : the name of the records in a durable ledger. Their cap there holds over all fits, by anyone; what this
+        fit spends is on the disk before its noise is drawn.
     verbose : print a line about the result.
 
     Attributes
@@ -78,7 +83,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         max_iter: int | None = None,
         n_records: int | None = None,
         random_state: Any = None,
-        ledger: Ledger | None = None,
+        ledger: Ledger | Store | str | PathLike[str] | None = None,
+        dataset: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -93,21 +99,31 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.n_records = n_records
         self.random_state = random_state
         self.ledger = ledger
+        self.dataset = dataset
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> DPKMeans:
-        """Cluster the records `X`, shape (n, d). Refuses before spending if the label would be too weak."""
+        """Cluster the records `X`, shape (n, d).
+
+        Refuses before spending if the label would be too weak, or the promised total too much for the ledger.
+        """
         accepted = as_label(self.guarantee)
         k = self._checked_n_clusters()
         method = self._method()
         rng = Randomness.of(self.random_state)
-        ledger = Ledger(self.epsilon, parent=self.ledger)
+        account = self._account(method)
+        ledger = Ledger(self.epsilon, parent=account or self._parent())
         records = self._checked_records(X, reset=True)
         box = self._box(records)
-        check_accepted(guarantee_of(method.offers(), box, rng), accepted)
+        offered = guarantee_of(method.offers(), box, rng)
+        check_accepted(offered, accepted)
+        if account is not None:
+            check_accountable(offered)
 
         engine = MemoryEngine.of_records(records, box)
         release = method.run(engine, k, ledger=ledger, rng=rng)
+        if account is not None:
+            account.settle()
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             release = _with_names(release, names)
@@ -179,6 +195,23 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if given:
             raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
         return self.method
+
+    def _account(self, method: Method) -> Account | None:
+        """The fit's account in a durable ledger. Refuses here what the cap does not allow."""
+        if self.ledger is None or isinstance(self.ledger, Ledger):
+            if self.dataset is not None:
+                raise MethodError("dataset names the records in a durable ledger; write ledger='ledger.db' as well.")
+            return None
+        if self.dataset is None:
+            raise MethodError("a durable ledger needs the name of the records in it: write dataset='visits', say.")
+        if isinstance(self.ledger, Store):
+            return self.ledger.account(self.dataset, promised=self.epsilon, note=method.name)
+        if not isinstance(self.ledger, str | PathLike):
+            raise MethodError(f"ledger must be a Ledger, a Store or a path; got {type(self.ledger).__name__}.")
+        return Store(Path(self.ledger)).account(self.dataset, promised=self.epsilon, note=method.name)
+
+    def _parent(self) -> Ledger | None:
+        return self.ledger if isinstance(self.ledger, Ledger) else None
 
     def _box(self, records: AnyArray) -> Bounds:
         if isinstance(self.bounds, str) and self.bounds == FROM_DATA:

@@ -66,3 +66,13 @@ def check_accepted(offered: Guarantee, accepted: Label) -> None:
             f"This would give a result labelled {offered.label!r} ({MEANING[offered.label]}); the caller asks for at "
             f"least {accepted!r}. {why} Change that, or accept it by writing guarantee={offered.label!r}."
         )
+
+
+def check_accountable(offered: Guarantee) -> None:
+    """Refuse to charge a durable ledger for a result that is not private: no budget covers it."""
+    if offered.label == "none":
+        why = " ".join(offered.reasons)
+        raise GuaranteeError(
+            f"This result would not be private, so no budget covers it, and the data set's cap would say too much. {why} "
+            "Change that, or leave the ledger out and keep the result with the records."
+        )

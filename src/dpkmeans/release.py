@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,21 @@ from dpkmeans.arrays import FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.errors import FileError
 from dpkmeans.files import read_json, write_json
-from dpkmeans.guarantee import Guarantee, as_label
+from dpkmeans.guarantee import Guarantee
+from dpkmeans.plain import (
+    bounds_from_plain,
+    bounds_to_plain,
+    guarantee_from_plain,
+    guarantee_to_plain,
+    names_from_plain,
+    spends_from_plain,
+    spends_to_plain,
+)
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
 KIND = "dpkmeans model"
 VERSION = 1
-ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
-
-T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True)
@@ -80,19 +86,11 @@ class Release:
             "parameters": self.parameters,
             "centroids": self.centroids.tolist(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "guarantee": {
-                "label": self.guarantee.label,
-                "statement": self.summary(),
-                "neighbours": self.guarantee.neighbours,
-                "bounds": self.guarantee.bounds,
-                "arithmetic": self.guarantee.arithmetic,
-                "seeded": self.guarantee.seeded,
-                "reasons": list(self.guarantee.reasons),
-            },
-            "bounds": {"lower": list(self.bounds.lower), "upper": list(self.bounds.upper)},
+            "guarantee": guarantee_to_plain(self.guarantee, self.epsilon_spent),
+            "bounds": bounds_to_plain(self.bounds),
             "epsilon_promised": self.epsilon_promised,
             "epsilon_spent": self.epsilon_spent,
-            "spends": [{"label": s.label, "nano": [part.nano for part in s.parts]} for s in self.spends],
+            "spends": spends_to_plain(self.spends),
             "n_passes": self.n_passes,
             "n_iter": self.n_iter,
             "converged": self.converged,
@@ -120,36 +118,24 @@ class Release:
     def from_dict(cls, content: dict[str, Any]) -> Release:
         """Rebuild a release; checks shapes and that every number is finite."""
         try:
-            given = content["guarantee"]
-            bounds = Bounds(
-                tuple(map(float, content["bounds"]["lower"])),
-                tuple(map(float, content["bounds"]["upper"])),
-                from_data=_one_of(("given", "from data"), given["bounds"]) == "from data",
-            )
+            guarantee = guarantee_from_plain(content["guarantee"])
+            bounds = bounds_from_plain(content["bounds"], guarantee)
             centroids = np.array(content["centroids"], dtype=np.float64)
-            names = content["feature_names"]
             sizes = content["sizes"]
             promised = content["epsilon_promised"]
             release = cls(
                 centroids=centroids,
                 method=str(content["method"]),
-                guarantee=Guarantee(
-                    as_label(given["label"]),
-                    neighbours=str(given["neighbours"]),
-                    bounds="from data" if bounds.from_data else "given",
-                    arithmetic=_one_of(ARITHMETICS, given["arithmetic"]),
-                    seeded=bool(given["seeded"]),
-                    reasons=tuple(map(str, given["reasons"])),
-                ),
+                guarantee=guarantee,
                 bounds=bounds,
                 epsilon_promised=None if promised is None else float(Epsilon.of(promised)),
-                spends=tuple(_spend(line) for line in content["spends"]),
+                spends=spends_from_plain(content["spends"]),
                 n_passes=int(content["n_passes"]),
                 n_iter=int(content["n_iter"]),
                 converged=None if content["converged"] is None else bool(content["converged"]),
                 transcript=tuple(_zone(line) for line in content["transcript"]),
                 parameters=dict(content["parameters"]),
-                feature_names=None if names is None else tuple(map(str, names)),
+                feature_names=names_from_plain(content["feature_names"]),
                 sizes=None if sizes is None else tuple(map(float, sizes)),
                 certificate=content["certificate"],
             )
@@ -181,20 +167,6 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a model file."""
         return cls.from_dict(read_json(path, KIND, VERSION))
-
-
-def _one_of(known: tuple[T, ...], value: Any) -> T:
-    for name in known:
-        if value == name:
-            return name
-    raise ValueError("not one of the known values")
-
-
-def _spend(line: dict[str, Any]) -> Spend:
-    parts = tuple(Epsilon(int(nano)) for nano in line["nano"])
-    if min(parts).nano < 1:
-        raise ValueError("a spend is positive in every part")
-    return Spend(str(line["label"]), parts)
 
 
 def _zone(line: dict[str, Any]) -> PublishedZone:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray, IntArray
+from dpkmeans.arrays import Float32Array, FloatArray, IntArray
 from dpkmeans.bounds import GRID, Bounds
 from dpkmeans.privacy.exact import Exact, reveal
 
@@ -51,7 +51,7 @@ class LloydEnd:
 class Query(Protocol):
     """A table of whole numbers over public cells, to which each record adds to one row, by itself alone.
 
-    What one record can add is public and stated by the query; the records are grid points in unit coordinates.
+    What one record can add is public and stated by the query. Records come in tiles, see `kernels`.
     """
 
     @property
@@ -59,8 +59,8 @@ class Query(Protocol):
         """Cells and entries."""
         ...
 
-    def add(self, points: FloatArray, table: IntArray) -> None:
-        """Add points, shape (n, d), to the table."""
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the first `n` points of the tiles to the table."""
         ...
 
 
@@ -70,8 +70,15 @@ class Engine(Protocol):
     All coordinates are unit coordinates of `bounds`. Not private: answers are exact, hence wrapped in `Exact`.
     """
 
-    bounds: Bounds
-    released: bool  # True where the engine holds released values only, so that its answers are no secret
+    @property
+    def bounds(self) -> Bounds:
+        """The public box."""
+        ...
+
+    @property
+    def released(self) -> bool:
+        """Whether it holds released values only, so that its answers are no secret."""
+        ...
 
     @property
     def n_features(self) -> int:

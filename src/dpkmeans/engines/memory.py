@@ -69,7 +69,8 @@ class MemoryEngine:
         lower, upper = np.asarray(bounds.lower), np.asarray(bounds.upper)
 
         def pack_chunk(chunk: slice) -> float:
-            rows = np.ascontiguousarray(X[chunk.start * LANES : chunk.stop * LANES], dtype=np.float64)
+            with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+                rows = np.ascontiguousarray(X[chunk.start * LANES : chunk.stop * LANES], dtype=np.float64)
             return pack(rows, lower, upper, bounds.scale, tiles[chunk])
 
         engine._squares = sum(engine._over_chunks(pack_chunk))
@@ -115,14 +116,15 @@ class MemoryEngine:
     def ask(self, query: Query) -> Exact[IntArray]:
         """The query's table, summed over all records."""
 
-        def part(chunk: slice) -> IntArray:
-            rows = np.arange(chunk.start * LANES, min(chunk.stop * LANES, self._n))
+        def part(share: IntArray) -> IntArray:
             table = np.zeros(query.shape, np.int64)
-            query.add(self._rows(rows), table)
+            tiles = self._tiles[share[0] : share[-1] + 1]
+            query.add(tiles, min(self._n - int(share[0]) * LANES, len(tiles) * LANES), table)
             return table
 
-        total: IntArray = np.sum(self._over_chunks(part), axis=0)
-        return Exact(total)
+        shares = [share for share in np.array_split(np.arange(len(self._tiles)), self._n_threads) if len(share)]
+        with ThreadPoolExecutor(self._n_threads) as pool:  # one table per thread: a table may be large
+            return Exact(sum(pool.map(part, shares), np.zeros(query.shape, np.int64)))
 
     def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,); exact sums of rounded distances."""
@@ -130,7 +132,7 @@ class MemoryEngine:
         def cost(chunk: slice) -> FloatArray:
             return np.array([rounded_cost(self._tiles[chunk], self._n - chunk.start * LANES, c) for c in candidates])
 
-        return Exact(np.sum(self._over_chunks(cost), axis=0))
+        return Exact(sum(self._over_chunks(cost), np.zeros(len(candidates))))
 
     def cell_reach(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""

@@ -17,6 +17,7 @@ from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.lu_shen import posterior, prior
 from dpkmeans.methods.noisy_lloyd import blum, dwork, su
 from dpkmeans.methods.privgene import privgene
+from dpkmeans.methods.synopsis import eugkm, su_hybrid, synopsis, synopsis_posterior, synopsis_prior
 
 ENTRY_POINT_GROUP = "dpkmeans.methods"
 
@@ -48,10 +49,17 @@ class Entry:
 LU_SHEN = "Lu and Shen 2020"
 NOISY_LLOYD, GUPT, PRIVGENE = "proofs/noisy_lloyd.md", "proofs/gupt.md", "proofs/privgene.md"
 
+SYNOPSIS = "proofs/synopsis.md"
+
 _ENTRIES = (
+    Entry("synopsis", synopsis, "proved", "Lloyd on a private synopsis, then one noisy step", "dpkmeans", SYNOPSIS),
+    Entry("synopsis-posterior", synopsis_posterior, "proved", "posterior on a private synopsis", LU_SHEN, SYNOPSIS),
+    Entry("synopsis-prior", synopsis_prior, "proved", "prior on a private synopsis", LU_SHEN, SYNOPSIS),
     Entry("lloyd", lloyd, "none", "exact means until the assignment repeats", "Lloyd 1982"),
     Entry("posterior", posterior, "paper", "draws in zones that point along the last move", LU_SHEN),
     Entry("prior", prior, "paper", "draws in zones that point to the mean one pass ahead", LU_SHEN),
+    Entry("eugkm", eugkm, "proved", "Lloyd on a noisy uniform grid", "Su et al. 2016", SYNOPSIS),
+    Entry("su-hybrid", su_hybrid, "proved", "a noisy uniform grid, then one noisy step", "Su et al. 2017", SYNOPSIS),
     Entry("su", su, "proved", "noisy Lloyd, planned steps and a packed start", "Su et al. 2016", NOISY_LLOYD),
     Entry("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005", NOISY_LLOYD),
     Entry("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011", NOISY_LLOYD),

@@ -26,7 +26,7 @@ from dpkmeans.privacy.record_count import RecordCount, record_count
 from dpkmeans.release import Release
 
 LARGEST_ROUNDS = 64
-MOST_WORK = 2**26
+MOST_WORK = 2**25
 """Above this many multiplications the bound on a round's sensitivity is taken from the box alone."""
 
 

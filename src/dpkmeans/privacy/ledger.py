@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dpkmeans.errors import BudgetError
 from dpkmeans.privacy.epsilon import Epsilon
@@ -30,6 +31,14 @@ class Spend:
         return "parallel" if len(self.parts) > 1 else "sequential"
 
 
+class Parent(Protocol):
+    """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an `Account` on disk."""
+
+    def record(self, spend: Spend) -> None:
+        """Take in an entry, or raise `BudgetError`."""
+        ...
+
+
 class Ledger:
     """Spends in the order they were made. Entries compose sequentially: their sum is the realised total.
 
@@ -46,7 +55,7 @@ class Ledger:
     0.6
     """
 
-    def __init__(self, promised: float | Epsilon | None = None, *, parent: Ledger | None = None) -> None:
+    def __init__(self, promised: float | Epsilon | None = None, *, parent: Parent | None = None) -> None:
         self.promised = None if promised is None else Epsilon.of(promised)
         self._parent = parent
         self._spends: list[Spend] = []
@@ -71,17 +80,18 @@ class Ledger:
 
     def spend(self, epsilon: Epsilon, label: str) -> None:
         """Record a spend on all records, or refuse it. Call before anything is drawn."""
-        self._record(Spend(label, (epsilon,)))
+        self.record(Spend(label, (epsilon,)))
 
     def spend_parallel(self, epsilons: Sequence[Epsilon], label: str) -> None:
         """Record spends on disjoint cells of the records: one part per cell."""
-        self._record(Spend(label, tuple(epsilons)))
+        self.record(Spend(label, tuple(epsilons)))
 
-    def _record(self, spend: Spend) -> None:
+    def record(self, spend: Spend) -> None:
+        """Take in an entry, or refuse it; a parent is asked first, so that nothing is drawn that it refuses."""
         with self._lock:
             self._check(spend)
             if self._parent is not None:
-                self._parent._record(spend)
+                self._parent.record(spend)
             self._spends.append(spend)
 
     def _check(self, spend: Spend) -> None:

@@ -7,8 +7,10 @@ one record can make over epsilon, rounded up to a float64, whose exact value the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -105,6 +107,55 @@ class Choice:
         ledger.spend(self.epsilon, label)
         stays = np.flatnonzero(rng.noise.geometric(scores.size, scale) >= scores.max() - scores)
         return int(stays[rng.noise.below(stays.size)])
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """Which nodes of a binary tree to split: PrivTree's biased counts with integer noise.
+
+    A node of depth h with c records splits when max(c - h·bias, -bias) + noise > 0, noise of scale λ and bias λ ln 2
+    (both in 1/FINE of a record). λ = 3/epsilon whatever the depth, because the bias makes the losses along a path fall
+    geometrically. Source: Zhang, Xiao and Xie, PrivTree (2016); here carried out for the discrete noise that is drawn.
+
+    Formal guarantee
+    ----------------
+    epsilon-DP for neighbours under which the counts of one root-to-leaf path change by 1. Proof: proofs/tree.md.
+    """
+
+    epsilon: Epsilon
+    most_leaves: int
+
+    FINE: ClassVar[int] = 2**10
+    LN2_ABOVE: ClassVar[float] = 0.6931471805599454
+
+    def release(
+        self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str
+    ) -> tuple[IntArray, IntArray]:
+        """Depth and prefix of every leaf, each (leaves,), from the counts of the 2^depth smallest cells."""
+        cells = _open(exact, label, ndim=1)
+        # λ >= 1/ln 2 records, so that the bias is at least one record; the proof needs it
+        change = max(3 * self.FINE, math.ceil(self.FINE * self.epsilon.fraction / Fraction(math.log(2)) * (1 + 2**-40)))
+        scale = _scale(self.epsilon, change, rng.noise)
+        bias = math.ceil(scale * Fraction(self.LN2_ABOVE))
+        levels = [cells]
+        while levels[0].size > 1:
+            levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
+        ledger.spend(self.epsilon, label)
+        depths, prefixes, n_leaves = [], [], 1
+        open_nodes: IntArray = np.zeros(1, dtype=np.int64)
+        for depth, counts in enumerate(levels[:-1]):
+            biased = np.maximum(self.FINE * counts[open_nodes] - depth * bias, -bias)
+            splits = rng.noise.laplace(biased, scale) > 0
+            splits &= np.cumsum(splits) <= self.most_leaves - n_leaves
+            n_leaves += int(splits.sum())
+            depths.append(np.full(int((~splits).sum()), depth))
+            prefixes.append(open_nodes[~splits])
+            open_nodes = (2 * open_nodes[splits, None] + np.array([0, 1])).ravel()
+            if open_nodes.size == 0:
+                break
+        depths.append(np.full(open_nodes.size, len(levels) - 1))
+        prefixes.append(open_nodes)
+        return np.concatenate(depths).astype(np.int64), np.concatenate(prefixes).astype(np.int64)
 
 
 def _check(epsilon: Epsilon, sensitivity: int, times: int = 1) -> None:

@@ -80,7 +80,7 @@ class SecureNoise:
 
     def loss(self, change: int, scale: Fraction) -> Fraction:
         """See `NoiseSource`. OpenDP's own privacy map, which rounds up."""
-        return Fraction(_measurement(scale).map(change))
+        return _loss(change, scale)
 
 
 class SeededNoise:
@@ -193,6 +193,11 @@ def _measurement(scale: Fraction) -> Any:
     with _contrib():
         space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
         return measurements.make_laplace(*space, scale=number)
+
+
+@lru_cache(maxsize=256)
+def _loss(change: int, scale: Fraction) -> Fraction:
+    return Fraction(_measurement(scale).map(change))
 
 
 @contextmanager

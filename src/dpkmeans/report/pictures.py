@@ -84,7 +84,7 @@ def radii_picture(release: Release) -> Picture:
 
     return _picture(
         draw,
-        "The sampling zones shrink as the centroids come to rest.",
+        "Radius of the sampling zones by iteration: the smaller they are, the less the centroids still move.",
         f"Line chart of zone radii over {len(iterations)} iterations, ending at {largest[-1]:.3g}.",
     )
 

@@ -1,0 +1,256 @@
+"""The auditor: runs both sides of every pair, scores the runs, and reports what they show about epsilon."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.arrays import FloatArray
+from dpkmeans.audit.cases import Case, Sample, Target
+from dpkmeans.audit.scores import Score
+from dpkmeans.audit.statistics import Bound, choose_event, measure
+from dpkmeans.errors import MethodError
+from dpkmeans.guarantee import Label
+from dpkmeans.privacy.randomness import Randomness
+
+NOTHING_PROVED = "Finding no violation proves nothing: it says that these attacks, with this many runs, found none."
+VIOLATION, NOT_FOUND, NO_CLAIM = "violation", "none found", "nothing claimed"
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, runs done, and runs in all."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How many runs a side: of mechanisms, of methods, and of methods labelled `paper`."""
+
+    mechanism: int = 100_000
+    method: int = 2_000
+    paper: int = 10_000
+
+    def of(self, target: Target) -> int:
+        """Runs a side for this target."""
+        if target.level == "mechanism":
+            return self.mechanism
+        return self.method if target.label == "proved" else self.paper
+
+
+QUICK = Runs(mechanism=10_000, method=200, paper=1_000)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report: a pair, an event, its frequencies without (p) and with (p') the record, the bound.
+
+    `event` says what is scored, `chosen` which event the first half of the runs chose. `claimed` is the largest total
+    that any run's ledger recorded; None where nothing is claimed.
+    """
+
+    target: str
+    label: Label
+    mutant: bool
+    pair: str
+    event: str
+    chosen: str
+    runs: int
+    p: float
+    p_with: float
+    bound: float
+    claimed: float | None
+    claimed_mean: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """All findings of one audit. Every bound in it holds at once with probability `confidence`."""
+
+    findings: tuple[Finding, ...]
+    confidence: float
+    seconds: float
+    jobs: int
+
+    @property
+    def n_events(self) -> int:
+        """Events that were measured; alpha is divided by their number (Bonferroni)."""
+        return len(self.findings)
+
+    @property
+    def violations(self) -> tuple[Finding, ...]:
+        """Findings whose bound lies above what was claimed."""
+        return tuple(f for f in self.findings if f.verdict == VIOLATION)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Mutants in which nothing was found."""
+        found = {f.target for f in self.violations}
+        return tuple(dict.fromkeys(f.target for f in self.findings if f.mutant and f.target not in found))
+
+    def best(self) -> tuple[Finding, ...]:
+        """The finding with the largest bound of every target and pair, in order."""
+        best: dict[tuple[str, str], Finding] = {}
+        for finding in self.findings:
+            key = finding.target, finding.pair
+            if key not in best or finding.bound > best[key].bound:
+                best[key] = finding
+        return tuple(best.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "confidence": self.confidence,
+            "events": self.n_events,
+            "correction": "Bonferroni: each bound is taken at (1 - confidence) / events, so all hold at once",
+            "bound": "Clopper-Pearson, on runs that did not choose the event",
+            "neighbours": "add or remove one record",
+            "jobs": self.jobs,
+            "seconds": round(self.seconds, 1),
+            "note": NOTHING_PROVED,
+            "violations": len(self.violations),
+            "missed_mutants": list(self.missed),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+
+def audit(
+    targets: Sequence[Target],
+    *,
+    runs: Runs | int = Runs(),  # noqa: B008 (a frozen value)
+    confidence: float = 0.95,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    rng: Randomness | None = None,
+) -> AuditReport:
+    """Audit `targets`: half of the runs chooses events, the other half bounds epsilon.
+
+    The noise is the cryptographic one unless `rng` is given, which only works with one job. Every bound is taken at
+    (1 - confidence) / (number of events), so the chance that any bound of the report is wrong is at most
+    1 - confidence. Finding no violation proves nothing.
+    """
+    if not 0 < confidence < 1:
+        raise MethodError(f"confidence must lie between 0 and 1; got {confidence}.")
+    started = time.monotonic()
+    work = [(target, case) for target in targets for case in target.cases]
+    n_events = sum(len(case.scores()) for _, case in work)
+    if n_events == 0:
+        raise MethodError("there is nothing to audit. Name a method, a mechanism, or 'all'.")
+    alpha = (1 - confidence) / n_events
+    sizes = [_checked(runs if isinstance(runs, int) else runs.of(target)) for target, _ in work]
+    findings: list[Finding] = []
+    total, done = sum(2 * n for n in sizes), 0
+    with _workers(jobs, rng) as submit:
+        # All of it is queued at once, so that no worker waits for the scoring; results are taken in order.
+        queued = [
+            [_pieces(submit, case, side, n, jobs) for side in (False, True)]
+            for (_, case), n in zip(work, sizes, strict=True)
+        ]
+        for (target, case), n, sides in zip(work, sizes, queued, strict=True):
+            if progress is not None:
+                progress(f"{target.name}: {case.pair}", done, total)
+            without, with_record = (_joined([piece() for piece in pieces]) for pieces in sides)
+            sides.clear()
+            findings += _findings(target, case, without, with_record, alpha)
+            done += 2 * n
+    if progress is not None:
+        progress("done", total, total)
+    return AuditReport(tuple(findings), confidence, time.monotonic() - started, jobs)
+
+
+def _findings(target: Target, case: Case, without: Sample, with_record: Sample, alpha: float) -> Iterator[Finding]:
+    spent = np.concatenate([without.spent, with_record.spent])
+    claimed = float(spent.max()) if target.claims else None
+    for score in case.scores():
+        bound = shown(score, without.outputs, with_record.outputs, alpha)
+        if claimed is None:
+            verdict = NO_CLAIM
+        else:
+            verdict = VIOLATION if bound.epsilon > claimed else NOT_FOUND
+        yield Finding(
+            target=target.name,
+            label=target.label,
+            mutant=target.mutant,
+            pair=case.pair,
+            event=score.name,
+            chosen=str(bound.event),
+            runs=len(without.outputs),
+            p=bound.frequency,
+            p_with=bound.frequency_with,
+            bound=bound.epsilon,
+            claimed=claimed,
+            claimed_mean=float(spent.mean()) if target.claims else None,
+            verdict=verdict,
+        )
+
+
+def shown(score: Score, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
+    """The bound that `score` shows; wrong with probability at most `alpha`.
+
+    The first half of the runs trains and chooses: where the score learns, one quarter each. The second half measures.
+    """
+    half, half_with = len(without) // 2, len(with_record) // 2
+    start, start_with = (half // 2, half_with // 2) if score.learns else (0, 0)
+    scorer = score.fit(without[:start], with_record[:start_with])
+    event = choose_event(scorer(without[start:half]), scorer(with_record[start_with:half_with]), alpha)
+    return measure(event, scorer(without[half:]), scorer(with_record[half_with:]), alpha)
+
+
+def draw(case: Case, with_record: bool, runs: int) -> Sample:
+    """Runs of one side with fresh cryptographic noise: what a worker process does."""
+    return case.draw(with_record, runs, Randomness.secure())
+
+
+Piece = Callable[[], Sample]
+Submit = Callable[[Case, bool, int], Piece]
+
+
+def _pieces(submit: Submit, case: Case, with_record: bool, runs: int, jobs: int) -> list[Piece]:
+    size = -(-runs // max(1, jobs))
+    return [submit(case, with_record, min(size, runs - start)) for start in range(0, runs, size)]
+
+
+@contextmanager
+def _workers(jobs: int, rng: Randomness | None) -> Iterator[Submit]:
+    """How pieces are run: here, when they are asked for, or in processes of their own."""
+    if jobs < 1:
+        raise MethodError(f"jobs must be a whole number of at least 1; got {jobs}.")
+    if jobs == 1:
+        yield lambda case, side, n: lambda: case.draw(side, n, rng if rng is not None else Randomness.secure())
+        return
+    if rng is not None:
+        raise MethodError("a generator of your own works with jobs=1 only: processes would all draw the same.")
+    import multiprocessing
+
+    # A fresh interpreter: compiled kernels and OpenDP do not like to be forked. One thread each is enough.
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+
+    def submit(case: Case, with_record: bool, runs: int) -> Piece:
+        future: Future[Sample] = pool.submit(draw, case, with_record, runs)
+        return future.result
+
+    try:
+        yield submit
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+def _joined(samples: list[Sample]) -> Sample:
+    return Sample(np.concatenate([s.outputs for s in samples]), np.concatenate([s.spent for s in samples]))
+
+
+def _checked(runs: int) -> int:
+    if isinstance(runs, bool) or runs < 8:
+        raise MethodError(f"runs must be a whole number of at least 8; got {runs}.")
+    return int(runs)

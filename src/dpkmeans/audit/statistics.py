@@ -1,0 +1,117 @@
+"""From scores on two neighbouring data sets to a lower bound for epsilon that holds with a stated confidence.
+
+An epsilon-DP release gives P(event | D) <= e^epsilon P(event | D') for every event and both ways round. So an event
+that comes up with chances p and p' shows epsilon >= log(p / p'). The event is chosen on one half of the runs; on the
+other half, p is replaced by its Clopper-Pearson lower end and p' by its upper end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpkmeans.arrays import FloatArray
+
+MOST_THRESHOLDS = 256
+
+
+@dataclass(frozen=True)
+class Event:
+    """ "score >= threshold" or "score <= threshold", and the side on which it is the likelier one."""
+
+    threshold: float
+    tail: Literal["at least", "at most"]
+    likelier_with: bool
+    """True where the event is taken to be likelier with the extra record (D') than without it (D)."""
+
+    def holds(self, scores: FloatArray) -> int:
+        """In how many runs the event came up."""
+        hit = scores >= self.threshold if self.tail == "at least" else scores <= self.threshold
+        return int(np.count_nonzero(hit))
+
+    def __str__(self) -> str:
+        return f"{self.tail} {self.threshold:.6g}"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the second half of the runs says about one event: its frequencies, and the lower bound for epsilon."""
+
+    event: Event
+    frequency: float
+    frequency_with: float
+    epsilon: float
+
+
+def lower_end(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the true chance lies below this with probability at most `alpha`."""
+    from scipy.special import betaincinv
+
+    return 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
+
+
+def upper_end(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the true chance lies above this with probability at most `alpha`."""
+    from scipy.special import betaincinv
+
+    return 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
+
+
+def epsilon_shown(hits: int, other_hits: int, runs: int, other_runs: int, alpha: float) -> float:
+    """Lower bound for log(p / p'), wrong with probability at most `alpha`; 0 where it would be negative.
+
+    Both ends are taken at alpha/2, so that together they fail with probability at most alpha.
+    """
+    low, high = lower_end(hits, runs, alpha / 2), upper_end(other_hits, other_runs, alpha / 2)
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> Event:
+    """The event with the largest bound on these runs, over thresholds, both tails and both directions.
+
+    `without` and `with_record` are scores, shape (runs,), under D and D'. The bound itself has to come from other runs.
+    """
+    from scipy.special import betaincinv
+
+    thresholds = _thresholds(np.concatenate([without, with_record]))
+    best, chosen = -1.0, Event(float(thresholds[0]), "at least", True)
+    sides = np.sort(without), np.sort(with_record)
+    for tail in ("at least", "at most"):
+        if tail == "at least":
+            hits = [len(s) - np.searchsorted(s, thresholds, side="left") for s in sides]
+        else:
+            hits = [np.searchsorted(s, thresholds, side="right") for s in sides]
+        for likelier_with in (False, True):
+            mine, other = (1, 0) if likelier_with else (0, 1)
+            n, m = len(sides[mine]), len(sides[other])
+            low = np.where(hits[mine] > 0, betaincinv(np.maximum(hits[mine], 1), n - hits[mine] + 1, alpha / 2), 0.0)
+            full = hits[other] >= m
+            high = np.where(full, 1.0, betaincinv(hits[other] + 1, np.maximum(m - hits[other], 1), 1 - alpha / 2))
+            ratio = low / high
+            place = int(np.argmax(ratio))
+            if ratio[place] > best:
+                best, chosen = float(ratio[place]), Event(float(thresholds[place]), tail, likelier_with)  # type: ignore[arg-type]
+    return chosen
+
+
+def measure(event: Event, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
+    """The bound for an event that was fixed before these runs were looked at; wrong with probability <= `alpha`."""
+    hits, hits_with, n, m = event.holds(without), event.holds(with_record), len(without), len(with_record)
+    if event.likelier_with:
+        epsilon = epsilon_shown(hits_with, hits, m, n, alpha)
+    else:
+        epsilon = epsilon_shown(hits, hits_with, n, m, alpha)
+    return Bound(event, hits / n, hits_with / m, epsilon)
+
+
+def _thresholds(scores: FloatArray) -> FloatArray:
+    """The different scores, or as many of their quantiles as are worth trying."""
+    different = np.unique(scores)
+    if len(different) <= MOST_THRESHOLDS:
+        return different
+    inner = np.quantile(different, np.linspace(0, 1, MOST_THRESHOLDS // 2), method="nearest")
+    weighted = np.quantile(scores, np.linspace(0, 1, MOST_THRESHOLDS // 2), method="nearest")
+    return np.unique(np.concatenate([inner, weighted]))

@@ -1,0 +1,80 @@
+"""Between the public parts of a result and the plain values of a JSON file. Readers check what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar
+
+from dpkmeans.bounds import Bounds
+from dpkmeans.guarantee import Guarantee, as_label
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Spend
+
+ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
+BOUNDS: tuple[Literal["given"], Literal["from data"]] = ("given", "from data")
+
+T = TypeVar("T", bound=str)
+
+
+def guarantee_to_plain(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
+    """A guarantee, with its sentence for `epsilon`."""
+    return {
+        "label": guarantee.label,
+        "statement": guarantee.in_words(epsilon),
+        "neighbours": guarantee.neighbours,
+        "bounds": guarantee.bounds,
+        "arithmetic": guarantee.arithmetic,
+        "seeded": guarantee.seeded,
+        "reasons": list(guarantee.reasons),
+    }
+
+
+def guarantee_from_plain(plain: dict[str, Any]) -> Guarantee:
+    """A guarantee out of a file."""
+    return Guarantee(
+        as_label(plain["label"]),
+        neighbours=str(plain["neighbours"]),
+        bounds=_one_of(BOUNDS, plain["bounds"]),
+        arithmetic=_one_of(ARITHMETICS, plain["arithmetic"]),
+        seeded=bool(plain["seeded"]),
+        reasons=tuple(map(str, plain["reasons"])),
+    )
+
+
+def bounds_to_plain(bounds: Bounds) -> dict[str, Any]:
+    """The two corners of the box."""
+    return {"lower": list(bounds.lower), "upper": list(bounds.upper)}
+
+
+def bounds_from_plain(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
+    """The box out of a file; the guarantee says where it came from."""
+    return Bounds(
+        tuple(map(float, plain["lower"])),
+        tuple(map(float, plain["upper"])),
+        from_data=guarantee.bounds == "from data",
+    )
+
+
+def spends_to_plain(spends: Iterable[Spend]) -> list[dict[str, Any]]:
+    """Labels and parts in nano-epsilon."""
+    return [{"label": spend.label, "nano": [part.nano for part in spend.parts]} for spend in spends]
+
+
+def spends_from_plain(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
+    """Spends out of a file; every part is positive."""
+    spends = tuple(Spend(str(line["label"]), tuple(Epsilon(int(nano)) for nano in line["nano"])) for line in lines)
+    if any(min(spend.parts).nano < 1 for spend in spends):
+        raise ValueError("a spend is positive in every part")
+    return spends
+
+
+def names_from_plain(names: list[str] | None) -> tuple[str, ...] | None:
+    """Feature names out of a file."""
+    return None if names is None else tuple(map(str, names))
+
+
+def _one_of(known: tuple[T, ...], value: Any) -> T:
+    for name in known:
+        if value == name:
+            return name
+    raise ValueError("not one of the known values")

@@ -1,0 +1,84 @@
+"""A grid in two looks: coarse counts decide how finely each coarse cell is cut. Proof: proofs/grid.md.
+
+Two passes over the records. The number of cells grows with N·ε as M = (N·ε/c)^(2d/(2+d)); the exponent balances what
+noise in the counts and what the size of the cells do to the cost (Su et al. 2016), and at least a few cells per
+cluster are kept, which is what small c did for large k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans.arrays import FloatArray, IntArray
+from dpkmeans.engines.base import Engine
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.exact import Exact
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.queries import GridCells
+from dpkmeans.synopsis.weights import blend, project
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Settings of the grid; `two_looks=False` with `unit=10` is the plain uniform grid of Su et al. (EUGkM)."""
+
+    two_looks: bool = True
+    first_share: float = 0.10
+    first_unit: float = 10.0
+    unit: float = 2.5
+    cells_per_cluster: float = 7.0
+    most_cells: int = 2048
+
+    passes = 2
+
+    def build(
+        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> WeightedPoints:
+        """Weighted cell centers."""
+        box, n = engine.bounds.unit_box, total.value
+        first = epsilon.share(self.first_share)
+        outer = pieces(box, n * float(first) / self.first_unit if self.two_looks else 1.0)
+        coarse: FloatArray = np.array([n])
+        variance = total.variance
+        if outer.max() > 1:
+            epsilon = epsilon - first
+            query = GridCells(box, np.ones_like(outer), outer[None, :])
+            counts = _release(engine.ask(query), first, ledger, rng, "grid: first look")
+            variance = 2 / float(first) ** 2
+            coarse = blend(counts, np.array([n]), np.zeros(len(counts), np.int64), variance, total.variance)
+        else:
+            outer = np.ones_like(outer)
+
+        d = np.count_nonzero(box)
+        wanted = (n * float(epsilon) / self.unit) ** (2 * d / (2 + d))
+        wanted = float(min(max(wanted, self.cells_per_cluster * k), self.most_cells))
+        share = np.maximum(coarse, 0.0) + 1e-9  # each coarse cell gets a part
+        cuts = np.stack([pieces(box / outer, m) for m in share / share.sum() * wanted])
+        cells = GridCells(box, outer, cuts)
+        counts = _release(engine.ask(cells), epsilon, ledger, rng, "grid: counts")
+        owner = np.repeat(np.arange(len(cuts)), np.diff(cells.starts))
+        weights = project(blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance))
+        return WeightedPoints.of(cells.centers(), weights)
+
+
+def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
+    counts = Laplace(epsilon, 1).release(exact.map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label=label)
+    return counts.astype(np.float64)
+
+
+def pieces(sides: FloatArray, cells: float) -> IntArray:
+    """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be."""
+    sides = np.asarray(sides, np.float64)
+    low, high = 1e-12, max(float(sides.max()), 1e-12)
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        made = np.sum(np.log(np.maximum(sides / middle, 1.0)))
+        low, high = (middle, high) if made > np.log(max(cells, 1.0)) else (low, middle)
+    parts: IntArray = np.maximum(np.rint(sides / high), 1).astype(np.int64)
+    return parts

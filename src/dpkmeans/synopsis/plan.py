@@ -1,0 +1,42 @@
+"""Which synopsis, and how much of ε for what: decided from public and released quantities alone.
+
+`signal` = N·ε/k is how many records stand behind one cluster for one unit of budget. Every rule below is a function
+of it and of the number of features; docs/decisions/0001-synopsis.md has the trials behind the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.tree import Tree
+
+COUNT_SHARE = 0.05
+WEAK_SIGNAL = 10.0
+GRID_FEATURES = 2  # up to here a grid always serves
+TREE_FEATURES = 5  # from here on a tree always serves
+TREE_SIGNAL = 80.0  # between them, from here on
+RECENTRE_SIGNAL = 150.0
+WIDE_SIGNAL = 500.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A synopsis with its budget, and the budget and reach of the re-centring step, if there is one."""
+
+    builder: Grid | Tree
+    synopsis_epsilon: Epsilon
+    recentre_epsilon: Epsilon | None
+    reach: float
+
+
+def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
+    """The plan for `epsilon`, which is what is left after the number of records was paid for."""
+    signal = n_records * float(epsilon) / k
+    as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
+    reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
+    if not recentre or signal < RECENTRE_SIGNAL:
+        return Plan(Grid() if as_grid else Tree(), epsilon, None, reach)
+    last = epsilon.share(0.5 if as_grid else 0.4)
+    return Plan(Grid() if as_grid else Tree(), epsilon - last, last, reach)

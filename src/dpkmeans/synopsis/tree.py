@@ -1,0 +1,66 @@
+"""An adaptive tree: cells are halved where records are, and each leaf says how many and where. Proof: proofs/tree.md.
+
+Two passes over the records: one counts the smallest cells that a tree may reach, so that its shape is decided without
+looking again; one sums counts and offsets over the leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans.engines.base import Engine
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Cube, TreeShape
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.queries import UNIT, Halvings, Leaves
+from dpkmeans.synopsis.weights import blend, project
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Settings of the tree."""
+
+    shape_share: float = 0.20
+    most_leaves: int = 2048
+    deepest: int = 20
+    offset_variance: float = 0.2  # of a leaf's mean, in half sides, before the records are seen; uniform would be 1/3
+
+    passes = 2
+
+    def build(
+        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> WeightedPoints:
+        """Weighted leaf means."""
+        shape_epsilon = epsilon.share(self.shape_share)
+        leaf_epsilon = epsilon - shape_epsilon
+        depth = min(max(math.ceil(math.log2(total.value * float(epsilon) + 1)) + 6, 10), self.deepest)
+        cells = Halvings(engine.bounds.unit_box, depth)
+        depths, prefixes = TreeShape(shape_epsilon, self.most_leaves).release(
+            engine.ask(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
+        )
+        center, half = cells.boxes(depths, prefixes)
+        leaf_of = np.empty(2**depth, dtype=np.int32)
+        for leaf, (h, prefix) in enumerate(zip(depths.tolist(), prefixes.tolist(), strict=True)):
+            leaf_of[prefix << (depth - h) : (prefix + 1) << (depth - h)] = leaf
+
+        noisy = Cube(leaf_epsilon, UNIT).release(
+            engine.ask(Leaves(cells, leaf_of, center, half)), ledger=ledger, rng=rng, label="tree: leaves"
+        )
+        counts, offsets = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
+        variance = cube_variance(engine.n_features) / float(leaf_epsilon) ** 2
+        owner = np.zeros(len(counts), np.int64)
+        weights = project(blend(counts, np.array([total.value]), owner, variance, total.variance))
+        n = np.maximum(weights, 1e-9)[:, None]
+        trust = self.offset_variance / (self.offset_variance + variance / n**2)
+        points = center + np.clip(offsets / n, -1.0, 1.0) * trust * half
+        return WeightedPoints.of(points, weights)
+
+
+def cube_variance(n_features: int) -> float:
+    """Variance of one of the 1 + d entries of cube noise at ε = 1 and sensitivity 1: (D + 1)(D + 2)/3, D = 1 + d."""
+    return (n_features + 2) * (n_features + 3) / 3

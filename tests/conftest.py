@@ -1,0 +1,9 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# The first call of a kernel compiles it or reads it from the disk, and machines are shared: time proves nothing.
+settings.register_profile("dpkmeans", deadline=None)
+settings.load_profile("dpkmeans")

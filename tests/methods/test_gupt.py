@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import BudgetError, MethodError
+from dpkmeans.methods import gupt
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+
+BOX = Bounds.of(([0, -2, 5], [1, 2, 5]), 3)  # unequal sides, the last without width
+
+
+def hard_records(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Records at, inside and beyond the bounds."""
+    inside = rng.uniform(BOX.lower, BOX.upper, (n, 3))
+    beyond = rng.normal(0, 1e6, (n, 3))
+    corner = np.where(rng.random((n, 3)) < 0.5, BOX.lower, BOX.upper)
+    return np.choose(rng.integers(3, size=(n, 1)), [inside, beyond, corner])
+
+
+def engine_of(records: np.ndarray, box: Bounds = BOX) -> MemoryEngine:
+    return MemoryEngine.of_records(records, box, n_threads=1)
+
+
+def test_no_two_blocks_whatever_their_records_answer_further_apart_than_the_sensitivity():
+    """101 025 pairs of blocks: neighbours or not, their answers differ by at most the side, exactly."""
+    rng = np.random.default_rng(0)
+    method = gupt()
+    answers = np.array(
+        [
+            method._answer(engine_of(hard_records(rng, int(rng.integers(0, 9)))), 3, seed, Randomness.with_seed(0))
+            for seed in range(450)
+        ]
+    )
+    assert answers.dtype == np.int64
+    apart = np.abs(answers[:, None] - answers).max(axis=(0, 1))
+    assert (apart <= BOX.side).all()
+    assert (apart[:, :2].max(axis=0) == BOX.side[:2]).all()  # and corners reach it
+
+
+def test_one_record_more_changes_the_answer_of_one_block_and_no_other():
+    rng = np.random.default_rng(1)
+    method = gupt()
+    for seed in range(150):
+        records = hard_records(rng, 40)
+        more = np.vstack([records, hard_records(rng, 1)])
+        before, after = (
+            method._answers(engine_of(X), 2, 6, Randomness.with_seed(seed)) for X in (records, more)
+        )  # the same seed deals the shared records alike
+        changed = (before != after).any(axis=(1, 2))
+        assert changed.sum() <= 1
+        assert (np.abs(before.sum(axis=0) - after.sum(axis=0)) <= BOX.side).all()
+
+
+def test_records_are_dealt_independently_so_that_the_place_of_a_record_does_not_matter():
+    """The number of records in a block is binomial: with dealt-out equal blocks its variance would be near 0.
+
+    2000 deals of 60 records into 6 blocks: the variance is 25/3 with a deviation of about 0.2; false alarm below 1e-9.
+    """
+    engine = engine_of(np.zeros((60, 3)))
+    generator = np.random.default_rng(0)
+    sizes = [[block._n for block in engine.blocks(6, generator)] for _ in range(2000)]
+    assert all(sum(deal) == 60 for deal in sizes)
+    assert 7 < np.var([deal[0] for deal in sizes]) < 10
+
+
+def test_what_a_block_answers_does_not_depend_on_the_other_blocks():
+    rng = np.random.default_rng(3)
+    method = gupt()
+    records = hard_records(rng, 60)
+    blocks = list(engine_of(records).blocks(5, np.random.default_rng(9)))
+    alone = [method._answer(block, 2, seed, Randomness.with_seed(1)) for seed, block in enumerate(blocks)]
+    again = [method._answer(block, 2, seed, Randomness.with_seed(2)) for seed, block in reversed([*enumerate(blocks)])]
+    assert all(np.array_equal(a, b) for a, b in zip(alone, reversed(again), strict=True))
+
+
+def test_a_block_orders_its_centroids_along_the_first_feature_and_answers_in_the_box():
+    rng = np.random.default_rng(4)
+    for seed in range(30):
+        answer = gupt()._answer(engine_of(hard_records(rng, 30)), 4, seed, Randomness.with_seed(0))
+        assert (np.diff(answer[:, 0]) >= 0).all()
+        assert (answer >= 0).all()
+        assert (answer <= BOX.side).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_block_with_fewer_records_than_clusters_answers_with_the_middle(n):
+    answer = gupt()._answer(engine_of(np.ones((n, 3))), 4, 0, Randomness.with_seed(0))
+    assert answer.tolist() == [[GRID // 8, GRID // 2, 0]] * 4
+
+
+def test_the_number_of_blocks_is_the_power_of_a_released_or_public_number_of_records():
+    engine = engine_of(np.ones((50, 3)))
+    release = gupt(n_records=5000).run(engine, 2, ledger=Ledger(1.0), rng=Randomness.secure())
+    assert release.parameters["n_blocks"] == round(5000**0.4)
+
+
+def test_a_budget_per_coordinate_adds_up_from_below_and_respects_a_cap():
+    engine = engine_of(np.random.default_rng(0).random((100, 2)), Bounds.of((0, 1), 2))
+    ledger = Ledger()
+    gupt(n_records=100, step_epsilon=0.1).run(engine, 3, ledger=ledger, rng=Randomness.secure())
+    assert float(ledger.spent) == pytest.approx(0.6)
+    with pytest.raises(BudgetError, match="only"):
+        gupt(n_records=100, step_epsilon=0.1).run(engine, 3, ledger=Ledger(0.5), rng=Randomness.secure())
+
+
+def test_with_a_large_budget_the_average_of_the_blocks_comes_out():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(c, 0.01, (1000, 2)) for c in ((0.1, 0.5), (0.9, 0.5))])
+    engine = engine_of(X, Bounds.of((0, 1), 2))
+    centroids = gupt().run(engine, 2, ledger=Ledger(900.0), rng=Randomness.secure()).centroids
+    assert np.abs(centroids - [[0.1, 0.5], [0.9, 0.5]]).max() < 0.02
+
+
+def test_the_papers_setting_scales_noise_to_the_blocks_and_is_labelled_paper():
+    engine = engine_of(np.random.default_rng(0).normal(0.5, 0.01, (500, 2)), Bounds.of((0, 1), 2))
+    method = gupt(setting="paper", n_records=500)
+    assert method.offers().label == "paper"
+    found = np.array(
+        [method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.with_seed(s)).centroids for s in range(20)]
+    )
+    assert np.abs(found - 0.5).mean() < 0.05  # the public box would give noise of a third of its side
+    with pytest.raises(MethodError, match="setting must be"):
+        gupt(setting="local")
+    with pytest.raises(MethodError, match="max_iter"):
+        gupt(max_iter=0)

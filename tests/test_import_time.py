@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "scipy", "sklearn", "numba", "opendp", "pandas", "polars", "pyarrow", "matplotlib")
+
+
+def modules_after(statement):
+    code = f"import sys; {statement}; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    assert not modules_after("import dpkmeans") & set(HEAVY)
+
+
+def test_names_are_there_without_being_imported():
+    assert not modules_after("import dpkmeans; dir(dpkmeans); dpkmeans.__version__") & set(HEAVY)
+
+
+@pytest.mark.parametrize("name", ["DPKMeans", "Bounds", "Release", "Guarantee", "Ledger"])
+def test_public_names_are_imported_on_first_use(name):
+    import dpkmeans
+
+    assert name in dir(dpkmeans)
+    assert getattr(dpkmeans, name).__name__ == name
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    import dpkmeans
+
+    with pytest.raises(AttributeError, match="'KMeans'"):
+        dpkmeans.KMeans  # noqa: B018
