@@ -27,6 +27,9 @@ help:
 	@echo "make docs           build the documentation into site/"
 	@echo "make setup          create .venv (the other targets call it)"
 	@echo "make requirements   pin the newest versions in requirements/"
+	@echo "make fuzz           fuzz the file readers and the API (FUZZ_SECONDS for each reader)"
+	@echo "make test-oldest    run the tests with the oldest supported dependencies, in .venv-oldest"
+	@echo "make sbom           write sbom.json, a bill of materials"
 	@echo "make clean          remove .venv, caches and build results"
 
 # --- set-up ---------------------------------------------------------------------------------------
@@ -101,6 +104,48 @@ bench-quality: setup
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
+# --- safety ---------------------------------------------------------------------------------------
+
+FUZZ_SECONDS ?= 60
+FUZZ_CALLS ?= 10000
+
+# atheris has wheels for some platforms only; without it, the mutations and hypothesis still run.
+.PHONY: fuzz
+fuzz: setup
+	@if $(PIP) install --target .venv/fuzz --upgrade --no-deps --no-compile --require-hashes --only-binary :all: \
+		-r requirements/fuzz.txt; then \
+		for target in model synopsis transcript ledger bounds; do \
+			echo "atheris: $$target, $(FUZZ_SECONDS) seconds"; \
+			PYTHONPATH=.venv/fuzz $(PY) fuzz/run.py $$target -max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
+		done; \
+	else \
+		echo "atheris has no wheel for this machine: skipping coverage-guided fuzzing"; \
+	fi
+	DPKMEANS_FUZZ_CALLS=$(FUZZ_CALLS) $(PY) -m pytest $(PYTEST_ARGS) tests/safety/test_fuzzed_calls.py \
+		tests/safety/test_files_from_strangers.py
+
+.PHONY: kill-ledger
+kill-ledger: setup
+	$(PY) benchmarks/kill_ledger.py --kills 300
+
+OLDEST := .venv-oldest/bin/python
+
+.venv-oldest/.setup: pyproject.toml requirements/oldest.txt
+	@$(FIND_PYTHON); "$$python" -c 'import sys; sys.exit(sys.version_info[:2] > (3, 12))' || \
+		{ echo "error: the oldest numpy and numba need Python 3.11 or 3.12: make test-oldest PYTHON=..." >&2; exit 1; }; \
+	"$$python" -m venv --clear .venv-oldest
+	@$(OLDEST) -m pip --quiet install --no-compile --require-hashes --only-binary :all: -r requirements/oldest.txt
+	@$(OLDEST) -m pip --quiet install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: test-oldest
+test-oldest: .venv-oldest/.setup
+	$(OLDEST) -m pytest $(PYTEST_ARGS) -m "not slow"
+
+.PHONY: sbom
+sbom: setup
+	$(PY) tools/sbom.py sbom.json
+
 # --- upkeep ---------------------------------------------------------------------------------------
 
 # One version of each package for all Python versions, and no address in the result.
@@ -115,10 +160,13 @@ requirements:
 	$(COMPILE) --extra cli --extra files --extra report --extra dev \
 		pyproject.toml requirements/build.in --output-file requirements/dev.txt
 	$(COMPILE) --extra docs --constraint requirements/dev.txt pyproject.toml --output-file requirements/docs.txt
+	$(COMPILE) --extra cli --extra files --extra report \
+		pyproject.toml requirements/oldest.in --output-file requirements/oldest.txt
+	$(COMPILE) requirements/fuzz.in --output-file requirements/fuzz.txt
 	$(COMPILE) requirements/tools.in --output-file requirements/tools.txt
 	@if grep -nE '://|^-|@ ' requirements/*.txt; then echo "error: an address got into requirements/" >&2; exit 1; fi
 
 .PHONY: clean
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site report.html
+	rm -rf .venv .venv-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site report.html sbom.json fuzz/found
 	find . -path ./.git -prune -o -type d -name __pycache__ -exec rm -rf {} +

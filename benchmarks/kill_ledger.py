@@ -91,7 +91,9 @@ class Writer:
         while True:
             promised = self.random.choice([None, TOTAL])
             try:
-                self.account = self.store.account(self.random.choice([WIDE, TIGHT]), promised=promised, note="kill test")
+                self.account = self.store.account(
+                    self.random.choice([WIDE, TIGHT]), promised=promised, note="kill test"
+                )
                 self.draws = 0
                 ledger = Ledger(promised, parent=self.account)
                 for number, share in enumerate(TOTAL.over(4)):
@@ -122,7 +124,7 @@ def storm(store: Store, folder: Path, kills: int) -> Counter[str]:
         while len(writers) < WRITERS:
             forced = random.random() < 0.5
             pid = spawn(store, folder, forced)
-            writers[pid] = time.monotonic() + (2.0 if forced else random.uniform(0.005, 0.25))
+            writers[pid] = time.monotonic() + (2.0 if forced else random.uniform(0.005, 0.6))
         time.sleep(0.002)
         for pid in [pid for pid, due in writers.items() if time.monotonic() > due]:
             os.kill(pid, signal.SIGKILL)

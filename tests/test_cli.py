@@ -177,7 +177,7 @@ def test_an_interruption_exits_with_130(data, capsys, monkeypatch):
 
     monkeypatch.setattr("dpkmeans.cli_commands._fitted", interrupt)
     assert fit(data, *LLOYD) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "error: interrupted."
+    assert capsys.readouterr().err.splitlines()[-1] == "error: interrupted. What was spent before stays spent."
 
 
 def test_without_cyclopts_the_message_names_what_to_install(capsys, monkeypatch):
@@ -255,7 +255,8 @@ def test_no_output_holds_a_record_or_an_array_as_long_as_the_data(data, tmp_path
         assert "8.18171" not in text
         assert "labels_" not in text
     assert N not in lengths(json.loads(printed.out))
-    lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    head, *lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert head["kind"] == "dpkmeans transcript"
     assert lines == json.loads(printed.out)["transcript"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, data.name])
 

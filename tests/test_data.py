@@ -62,7 +62,9 @@ def test_any_memory_order_is_taken_without_a_copy(view):
         pl.DataFrame(VALUES, schema=["a", "b", "c"]),
         pl.DataFrame({"a": VALUES[:, 0].astype(int), "b": VALUES[:, 1], "c": VALUES[:, 2].astype(np.float32)}),
         pa.table({name: VALUES[:, j] for j, name in enumerate("abc")}),
-        pa.Table.from_batches([pa.record_batch({name: VALUES[i:, j][:2] for j, name in enumerate("abc")}) for i in (0, 2)]),
+        pa.Table.from_batches(
+            [pa.record_batch({name: VALUES[i:, j][:2] for j, name in enumerate("abc")}) for i in (0, 2)]
+        ),
         pa.record_batch({name: VALUES[:, j] for j, name in enumerate("abc")}),
         pa.Table.from_arrays([pa.array(VALUES[:, j]) for j in range(3)], names=["x", "x", "x"]),
         np.asmatrix(VALUES),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -54,10 +55,8 @@ def test_a_file_with_any_bit_turned_is_refused_or_reads_the_same(tmp_path_factor
     raw = bytearray(path.read_bytes())
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(raw)
-    try:
+    with contextlib.suppress(FileError):
         assert read_json(path, "thing", 1) == CONTENT
-    except FileError:
-        pass
 
 
 def test_a_file_cut_anywhere_is_refused(path):

@@ -12,18 +12,22 @@ _HOME = {
     "Release": "dpkmeans.release",
     "Guarantee": "dpkmeans.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
+    "Synopsis": "dpkmeans.synopsis.synopsis",
+    "make_synopsis": "dpkmeans.api",
     "Store": "dpkmeans.privacy.store",
 }
 
-__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "Store", "__version__"]
+__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "Store", "Synopsis", "__version__", "make_synopsis"]
 
 if TYPE_CHECKING:
+    from dpkmeans.api import make_synopsis
     from dpkmeans.bounds import Bounds
     from dpkmeans.estimator import DPKMeans
     from dpkmeans.guarantee import Guarantee
     from dpkmeans.privacy.ledger import Ledger
     from dpkmeans.privacy.store import Store
     from dpkmeans.release import Release
+    from dpkmeans.synopsis.synopsis import Synopsis
 
 
 def __getattr__(name: str) -> Any:

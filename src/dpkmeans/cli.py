@@ -1,15 +1,19 @@
 """The command `dpkmeans`: runs a command and turns every outcome into an exit code, never into a traceback.
 
-Exit codes: 0 done, 1 a fault of ours, 2 usage, 3 guarantee or budget refused, 4 data or file, 130 interrupted.
+Exit codes: 0 done, 1 a fault of ours, 2 usage, 3 guarantee or budget refused, 4 data or file, 5 an audit shows a
+violation, 130 interrupted, 143 terminated. Whatever a fit spent before it was interrupted stays spent.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from dpkmeans.errors import (
     BoundsError,
@@ -19,10 +23,11 @@ from dpkmeans.errors import (
     GuaranteeError,
     MethodError,
     NotConvergedWarning,
+    UnsettledWarning,
     WeakSignalWarning,
 )
 
-DONE, FAULT, USAGE, REFUSED, DATA, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
+DONE, FAULT, USAGE, REFUSED, DATA, VIOLATION, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 3, 4, 5, 130, 141, 143
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BoundsError, USAGE),
@@ -39,6 +44,8 @@ _AS_OPTIONS = (
     (r"bounds='from data'", '--bounds "from data"'),
     (r"\bguarantee='(\w+)'", r"--guarantee \1"),
     (r"\bmethod='(\w+)'", r"--method \1"),
+    (r"\bledger='([\w.]+)'", r"--ledger \1"),
+    (r"\bdataset='(\w+)'", r"--dataset \1"),
     (r"(?<![\w-])(epsilon|step_epsilon|release_epsilon)=([\d.]+\d)", r"--\1 \2"),
     (r"\bn_clusters=(\d+)", r"--k \1"),
     (r"\bn_clusters\b", "--k"),
@@ -56,18 +63,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fail(f"the command needs {error.name}. Install it with: pip install 'dpkmeans[cli]'", USAGE)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _terminable():
             _show_own_warnings_only()
             code = run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return _fail("interrupted.", INTERRUPTED)
+        return _fail("interrupted. What was spent before stays spent.", INTERRUPTED)
+    except Terminated:
+        return _fail("terminated. What was spent before stays spent.", TERMINATED)
     except (BrokenPipeError, SystemExit):  # whoever read our output has gone; rich then asks to exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
     except Exception as error:
         return _outcome(error)
     return code
+
+
+class Terminated(BaseException):
+    """SIGTERM came in."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM unwind the command, so that no temporary file stays behind."""
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _outcome(error: Exception) -> int:
@@ -96,7 +126,7 @@ def _show_own_warnings_only() -> None:
         print(f"warning: {printable(_in_options(str(message)))}", file=sys.stderr)
 
     warnings.simplefilter("ignore")
-    for category in (NotConvergedWarning, WeakSignalWarning):
+    for category in (NotConvergedWarning, UnsettledWarning, WeakSignalWarning):
         warnings.simplefilter("always", category)
     warnings.showwarning = show
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,9 +11,12 @@ from cyclopts import App, CycloptsError, Parameter
 import dpkmeans
 from dpkmeans import cli_output as output
 from dpkmeans.cli import DONE, USAGE
+from dpkmeans.cli_audit import audit
 from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, read_for, sides
+from dpkmeans.cli_ledger import app as ledger_app
 
 if TYPE_CHECKING:
+    from dpkmeans.privacy.store import Store
     from dpkmeans.release import Release
     from dpkmeans.tables import Table
 
@@ -32,19 +34,22 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 
+app.command(ledger_app)
+app.command(audit)
+
 Json = Annotated[bool, Parameter(show_default=False)]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; 2 where the arguments cannot be understood. Library errors pass through."""
+    """Run one command and return its exit code; 2 where the arguments make no sense. Library errors pass through."""
     try:
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         output.note(f"error: {' '.join(str(error).split())} Try: dpkmeans --help")
         return USAGE
-    command(*bound.args, **bound.kwargs)
-    return DONE
+    code = command(*bound.args, **bound.kwargs)
+    return code if isinstance(code, int) else DONE
 
 
 @app.command
@@ -65,6 +70,9 @@ def fit(
     seed: int | None = None,
     columns: str | None = None,
     header: Header = None,
+    ledger: Path | None = None,
+    dataset: str | None = None,
+    analyst: str | None = None,
     out: Path | None = None,
     transcript: Path | None = None,
     report: Path | None = None,
@@ -102,6 +110,12 @@ def fit(
         Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
     header:
         Whether the first row of a CSV file holds names. Found out by default.
+    ledger:
+        A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
+    dataset:
+        The name of these records in the ledger.
+    analyst:
+        In whose name to spend; by default the user's.
     out:
         Write the model here (JSON).
     transcript:
@@ -112,7 +126,7 @@ def fit(
         Print the release as JSON.
     """
     pairs = parse_bounds(bounds)
-    check_outputs(out, transcript, report, inputs=(data,))
+    check_outputs(out, transcript, report, inputs=(data,) if ledger is None else (data, ledger))
     if report is not None:
         _require_report()
     with output.status(f"Reading {data}"):
@@ -130,6 +144,8 @@ def fit(
         init=init,
         max_iter=max_iter,
         random_state=seed,
+        ledger=None if ledger is None else _store(ledger, analyst),
+        dataset=dataset,
     )
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)
@@ -262,6 +278,12 @@ def _fitted(table: Table, **parameters: Any) -> Release:
     return replace(release, feature_names=table.names)
 
 
+def _store(ledger: Path, analyst: str | None) -> Store:
+    from dpkmeans.privacy.store import Store
+
+    return Store(ledger, analyst=analyst)
+
+
 def _nearest(release: Release, table: Table) -> list[int]:
     """Number of the nearest centroid, record by record. Not private."""
     import numpy as np
@@ -275,12 +297,10 @@ def _nearest(release: Release, table: Table) -> list[int]:
 
 
 def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
-    from dpkmeans.files import write_text
-
     if out is not None:
         release.save(out)
     if transcript is not None:
-        write_text(transcript, "".join(json_module.dumps(line) + "\n" for line in release.transcript_lines()))
+        release.save_transcript(transcript)
     if report is not None:
         from dpkmeans.report import write_report
 

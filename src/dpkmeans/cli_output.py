@@ -73,7 +73,7 @@ def print_release(release: Release) -> None:
         [str(i), *map(_short, centroid)] + ([] if release.sizes is None else [_short(release.sizes[i])])
         for i, centroid in enumerate(release.centroids.tolist())
     ]
-    _print_table(header, body)
+    print_table(header, body)
 
 
 def print_guarantee(release: Release) -> None:
@@ -85,7 +85,7 @@ def print_guarantee(release: Release) -> None:
 def print_methods(entries: Iterable[Entry], default: str) -> None:
     """The registry as a table."""
     body = [[e.name + (" (default)" if e.name == default else ""), e.summary, e.guarantee, e.source] for e in entries]
-    _print_table(["method", "what it is", "guarantee", "source"], body, right=False)
+    print_table(["method", "what it is", "guarantee", "source"], body, right=False)
 
 
 def print_towns(found: Iterable[Found]) -> None:
@@ -94,7 +94,7 @@ def print_towns(found: Iterable[Found]) -> None:
         [f.town.name, f"{f.town.east:.1f}, {f.town.north:.1f}", f"{f.east:.1f}, {f.north:.1f}", f"{f.distance:.1f}"]
         for f in found
     ]
-    _print_table(["town", "is at (km)", "found at (km)", "distance (km)"], body)
+    print_table(["town", "is at (km)", "found at (km)", "distance (km)"], body)
 
 
 def _ending(release: Release) -> str:
@@ -105,7 +105,7 @@ def _short(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
+def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
     """A table that is never squeezed: lines may be longer than the terminal is wide."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(header):

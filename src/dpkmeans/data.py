@@ -32,7 +32,8 @@ def as_records(X: Any) -> AnyArray:
             "for example with array.reshape(-1, 1) if it has a single feature."
         )
     if array.shape[1] == 0:
-        raise DataError(f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+        # scikit-learn asks for these words; the number of records is left out
+        raise DataError("0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
     if array.shape[0] == 0:
         raise DataError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
     return array

@@ -46,3 +46,7 @@ class NotConvergedWarning(UserWarning):
 
 class WeakSignalWarning(UserWarning):
     """From public quantities alone: too few records for this epsilon, or a box that says too little."""
+
+
+class UnsettledWarning(UserWarning):
+    """A finished fit could not give back what it reserved in a durable ledger: all of it stays spent."""

@@ -26,6 +26,7 @@ from dpkmeans.privacy.store import Account, Store
 from dpkmeans.release import Release
 
 DEFAULT_METHOD = "synopsis"
+MOST_CLUSTERS = 2**20
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -57,8 +58,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         file.
     n_iter_, n_passes_ : iterations and passes over the data, without the last, confirming pass.
 
-    Guarantee
-    ---------
+    Notes
+    -----
     `release_.guarantee` says what holds. The default accepts only `proved`.
 
     Examples
@@ -174,6 +175,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         k = self.n_clusters
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise MethodError(f"n_clusters must be a whole number of at least 1; got {k!r}.")
+        if k > MOST_CLUSTERS:
+            raise MethodError(f"n_clusters must be at most {MOST_CLUSTERS}; got {k}.")
         return int(k)
 
     def _method(self) -> Method:

@@ -73,6 +73,6 @@ def check_accountable(offered: Guarantee) -> None:
     if offered.label == "none":
         why = " ".join(offered.reasons)
         raise GuaranteeError(
-            f"This result would not be private, so no budget covers it, and the data set's cap would say too much. {why} "
-            "Change that, or leave the ledger out and keep the result with the records."
+            f"This result would not be private, so no budget of the ledger covers it. {why} Change that, or "
+            "leave the ledger out and keep the result with the records."
         )

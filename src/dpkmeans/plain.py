@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
@@ -12,6 +13,8 @@ from dpkmeans.privacy.ledger import Spend
 
 ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
 BOUNDS: tuple[Literal["given"], Literal["from data"]] = ("given", "from data")
+
+LONGEST_TEXT = 10_000
 
 T = TypeVar("T", bound=str)
 
@@ -33,11 +36,11 @@ def guarantee_from_plain(plain: dict[str, Any]) -> Guarantee:
     """A guarantee out of a file."""
     return Guarantee(
         as_label(plain["label"]),
-        neighbours=str(plain["neighbours"]),
+        neighbours=text(plain["neighbours"]),
         bounds=_one_of(BOUNDS, plain["bounds"]),
         arithmetic=_one_of(ARITHMETICS, plain["arithmetic"]),
-        seeded=bool(plain["seeded"]),
-        reasons=tuple(map(str, plain["reasons"])),
+        seeded=truth(plain["seeded"]),
+        reasons=tuple(map(text, plain["reasons"])),
     )
 
 
@@ -49,8 +52,8 @@ def bounds_to_plain(bounds: Bounds) -> dict[str, Any]:
 def bounds_from_plain(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
     """The box out of a file; the guarantee says where it came from."""
     return Bounds(
-        tuple(map(float, plain["lower"])),
-        tuple(map(float, plain["upper"])),
+        tuple(map(number, plain["lower"])),
+        tuple(map(number, plain["upper"])),
         from_data=guarantee.bounds == "from data",
     )
 
@@ -62,7 +65,7 @@ def spends_to_plain(spends: Iterable[Spend]) -> list[dict[str, Any]]:
 
 def spends_from_plain(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
     """Spends out of a file; every part is positive."""
-    spends = tuple(Spend(str(line["label"]), tuple(Epsilon(int(nano)) for nano in line["nano"])) for line in lines)
+    spends = tuple(Spend(text(line["label"]), tuple(Epsilon(whole(nano)) for nano in line["nano"])) for line in lines)
     if any(min(spend.parts).nano < 1 for spend in spends):
         raise ValueError("a spend is positive in every part")
     return spends
@@ -70,7 +73,42 @@ def spends_from_plain(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
 
 def names_from_plain(names: list[str] | None) -> tuple[str, ...] | None:
     """Feature names out of a file."""
-    return None if names is None else tuple(map(str, names))
+    return None if names is None else tuple(map(text, names))
+
+
+def text(value: Any) -> str:
+    """A string out of a file, of a sane length, that can be printed and written again."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise ValueError("not a text")
+    value.encode("utf-8")  # half a surrogate pair is no text
+    return value
+
+
+def number(value: Any) -> float:
+    """A finite number out of a file."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not a number")
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise ValueError("not a finite number")
+    return found
+
+
+def whole(value: Any) -> int:
+    """A whole number out of a file, from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError("not a whole number")
+    return value
+
+
+def truth(value: Any) -> bool:
+    """True or false out of a file."""
+    if not isinstance(value, bool):
+        raise ValueError("neither true nor false")
+    return value
 
 
 def _one_of(known: tuple[T, ...], value: Any) -> T:

@@ -12,7 +12,7 @@ import numpy as np
 from dpkmeans.arrays import FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.errors import FileError
-from dpkmeans.files import read_json, write_json
+from dpkmeans.files import read_json, read_lines, write_json, write_lines
 from dpkmeans.guarantee import Guarantee
 from dpkmeans.plain import (
     bounds_from_plain,
@@ -20,14 +20,21 @@ from dpkmeans.plain import (
     guarantee_from_plain,
     guarantee_to_plain,
     names_from_plain,
+    number,
     spends_from_plain,
     spends_to_plain,
+    text,
+    truth,
+    whole,
 )
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
 KIND = "dpkmeans model"
+TRANSCRIPT_KIND = "dpkmeans transcript"
 VERSION = 1
+DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading plain values raises where they are not what they should be."""
 
 
 @dataclass(frozen=True)
@@ -120,32 +127,33 @@ class Release:
         try:
             guarantee = guarantee_from_plain(content["guarantee"])
             bounds = bounds_from_plain(content["bounds"], guarantee)
-            centroids = np.array(content["centroids"], dtype=np.float64)
+            centroids = _matrix(content["centroids"])
             sizes = content["sizes"]
             promised = content["epsilon_promised"]
             release = cls(
                 centroids=centroids,
-                method=str(content["method"]),
+                method=text(content["method"]),
                 guarantee=guarantee,
                 bounds=bounds,
-                epsilon_promised=None if promised is None else float(Epsilon.of(promised)),
+                epsilon_promised=None if promised is None else float(Epsilon.of(number(promised))),
                 spends=spends_from_plain(content["spends"]),
-                n_passes=int(content["n_passes"]),
-                n_iter=int(content["n_iter"]),
-                converged=None if content["converged"] is None else bool(content["converged"]),
+                n_passes=whole(content["n_passes"]),
+                n_iter=whole(content["n_iter"]),
+                converged=None if content["converged"] is None else truth(content["converged"]),
                 transcript=tuple(_zone(line) for line in content["transcript"]),
                 parameters=dict(content["parameters"]),
                 feature_names=names_from_plain(content["feature_names"]),
-                sizes=None if sizes is None else tuple(map(float, sizes)),
+                sizes=None if sizes is None else tuple(map(number, sizes)),
                 certificate=content["certificate"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except DAMAGED as error:
             raise FileError(
                 f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it."
             ) from None
         if centroids.ndim != 2 or centroids.shape[1] != bounds.n_features or not np.isfinite(centroids).all():
             raise FileError("The model's centroids are damaged: wrong shape or not finite. Fit again, or restore it.")
         release._check_lengths()
+        release._check_claims()
         return release
 
     def _check_lengths(self) -> None:
@@ -159,9 +167,24 @@ class Release:
         if not fits:
             raise FileError("The model's names, sizes or transcript are damaged. Fit again, or restore it.")
 
+    def _check_claims(self) -> None:
+        """Refuse what no run of a proved method gives. A checksum does not tell: anyone can make one that matches."""
+        if self.guarantee.label != "proved":
+            return
+        lower, upper, slack = np.array(self.bounds.lower), np.array(self.bounds.upper), self.bounds.longest_side * 1e-6
+        inside = bool(((lower - slack <= self.centroids) & (self.centroids <= upper + slack)).all())
+        exact = not self.guarantee.seeded and self.guarantee.bounds == "given"
+        within = self.epsilon_promised is None or self.epsilon_spent <= self.epsilon_promised
+        if not (inside and exact and within and self.guarantee.arithmetic == "exact integers"):
+            raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")
+
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON with a checksum), replacing an old one only when the new one is complete."""
         write_json(path, KIND, VERSION, self.to_dict())
+
+    def save_transcript(self, path: str | Path) -> None:
+        """Write the published transcript: a line that says what the file is, then one JSON object per zone."""
+        write_lines(path, TRANSCRIPT_KIND, VERSION, self.transcript_lines())
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -169,14 +192,31 @@ class Release:
         return cls.from_dict(read_json(path, KIND, VERSION))
 
 
+def read_transcript(path: str | Path) -> tuple[PublishedZone, ...]:
+    """Read a transcript file; checks that its lines fit together and every number is finite."""
+    try:
+        zones = tuple(_zone(line) for line in read_lines(path, TRANSCRIPT_KIND, VERSION))
+    except FileError:
+        raise
+    except DAMAGED:
+        raise FileError("The transcript's content is damaged. Fit again, or restore it.") from None
+    if any(len(zone.center) != len(zones[0].center) or zone.radius < 0 for zone in zones):
+        raise FileError("The transcript's zones do not fit together. Fit again, or restore it.")
+    return zones
+
+
 def _zone(line: dict[str, Any]) -> PublishedZone:
     centroid = line.get("centroid")
     return PublishedZone(
-        int(line["iteration"]),
-        int(line["cluster"]),
-        tuple(map(float, line["center"])),
-        float(line["radius"]),
-        str(line["score"]),
-        float(line["step_epsilon"]),
-        None if centroid is None else tuple(map(float, centroid)),
+        whole(line["iteration"]),
+        whole(line["cluster"]),
+        tuple(map(number, line["center"])),
+        number(line["radius"]),
+        text(line["score"]),
+        number(line["step_epsilon"]),
+        None if centroid is None else tuple(map(number, centroid)),
     )
+
+
+def _matrix(rows: Any) -> FloatArray:
+    return np.array([[number(value) for value in row] for row in rows], dtype=np.float64)

@@ -31,6 +31,9 @@ MECHANISMS = [
     if kind.__module__ == mechanisms.__name__ and hasattr(kind, "release")
 ]
 
+# Runs here are small on purpose, and some methods say rightly that such a run finds little.
+pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
+
 every_proved_method = pytest.mark.parametrize("name", PROVED)
 
 
@@ -117,6 +120,16 @@ class WatchedNoise(SeededNoise):
         self.watch.scales.append(scale)
 
 
+def change_of(mechanism) -> int:
+    """By how much the noise has to hide a change, in the units of its scale; see the mechanism's own proof page."""
+    match mechanism:
+        case mechanisms.Choice():
+            return 2 * mechanism.sensitivity
+        case mechanisms.TreeShape():
+            return mechanism.LOSSES
+    return mechanism.sensitivity
+
+
 @contextmanager
 def watched(monkeypatch):
     watch = Watch()
@@ -125,9 +138,8 @@ def watched(monkeypatch):
         def release(self, exact, *, ledger, rng, label, _release=kind.release):
             watch.scales = []
             released = _release(self, exact, ledger=ledger, rng=rng, label=label)
-            change = self.sensitivity * (2 if isinstance(self, mechanisms.Choice) else 1)
             assert watch.scales, f"{label} recorded a spend and drew nothing"
-            assert min(watch.scales) * self.epsilon.fraction >= change, f"{label} drew too little noise"
+            assert min(watch.scales) * self.epsilon.fraction >= change_of(self), f"{label} drew too little noise"
             watch.spent.append(self.epsilon)
             watch.scales = None
             return released
@@ -171,9 +183,12 @@ def test_more_clusters_than_records_is_no_error(name, n):
     assert np.isfinite(release.centroids).all()
 
 
-@every_proved_method
+@pytest.mark.parametrize("name", ["blum", "dwork", "su", "gupt", "privgene"])
 def test_the_plan_of_a_run_is_the_same_with_and_without_a_record(name):
-    """For a fixed seed and a public number of records, labels and budgets do not depend on the records at all."""
+    """For a fixed seed and a public number of records, labels and budgets do not depend on the records at all.
+
+    Other methods may plan from what they released before.
+    """
     options = {"n_records": 400} if "n_records" in registry()[name].options else {}
     records = np.random.default_rng(3).random((400, 2))
     plans = []

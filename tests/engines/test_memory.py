@@ -293,15 +293,17 @@ class Halves:
 
     shape = (2, 1)
 
-    def add(self, points, table):
-        np.add.at(table, ((points[:, 0] > 0.5).astype(int), 0), 1)
+    def add(self, tiles, n, table):
+        first = tiles[:, 0, :].reshape(-1)[:n]
+        np.add.at(table, ((first > 0.5).astype(int), 0), 1)
 
 
 def test_a_query_is_summed_over_all_records_and_chunks(several_chunks):
     X, _, _ = several_chunks
-    table = reveal(unit_engine(X, 2).ask(Halves()), why=WHY)
     above = int((np.rint(X[:, 0] * GRID) > GRID / 2).sum())
-    assert table.tolist() == [[len(X) - above], [above]]
+    for n_threads in (1, 2, 3, 4):
+        table = reveal(unit_engine(X, n_threads).ask(Halves()), why=WHY)
+        assert table.tolist() == [[len(X) - above], [above]]
 
 
 def test_answers_come_wrapped():

@@ -6,6 +6,8 @@ also shows that it rejects a wrong rate.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,7 +37,9 @@ def generator(seed=0):
 
 def truncated_cdf(rate, low, high):
     """Distribution of the density ∝ exp(-rate x) on [low, high], written down apart from the code under test."""
-    return lambda x: (np.exp(-rate * low) - np.exp(-rate * np.asarray(x))) / (np.exp(-rate * low) - np.exp(-rate * high))
+    return lambda x: (
+        (np.exp(-rate * low) - np.exp(-rate * np.asarray(x))) / (np.exp(-rate * low) - np.exp(-rate * high))
+    )
 
 
 def fits(draws, cdf):
@@ -81,9 +85,9 @@ def cell_probabilities(offset, epsilon, ratios, angles):
         return np.arccos(np.clip(cosine, -1, 1))
 
     table = np.empty((len(ratios) - 1, len(angles) - 1))
-    for i, (r0, r1) in enumerate(zip(ratios[:-1], ratios[1:], strict=True)):
+    for i, (r0, r1) in enumerate(pairwise(ratios)):
         ratio = np.linspace(r0, r1, 4001)
-        for j, (a0, a1) in enumerate(zip(angles[:-1], angles[1:], strict=True)):
+        for j, (a0, a1) in enumerate(pairwise(angles)):
             inner = weight_of_angles(angle_rate, a0, np.minimum(border(ratio), a1))
             table[i, j] = integrate.simpson(np.exp(-rate * ratio) * inner, x=ratio)
     return table / table.sum()

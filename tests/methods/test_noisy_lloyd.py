@@ -149,11 +149,12 @@ def test_the_empty_cluster_attack_does_not_work(name):
 
     A method that skips the noise of an empty cell leaves the other centroid where it started, and only the record at
     (0, 0) can move it. The events: it lies on the border of the box, where no start lies; for `su` also that it lies
-    outside the square that 2000 starts keep to. False alarm: below 2.5 % an event even if the method used all of epsilon
-    on it. It does not: the two chances are nearly equal, and the alarm is a dozen deviations away.
+    outside the square that 2000 starts keep to. False alarm: below 2.5 % an event even if the method used all of
+    epsilon on it. It does not: the two chances are nearly equal, and the alarm is a dozen deviations away. `su` gets a
+    public number of records here, the same on both sides, so that all of epsilon goes into the steps.
     """
     box = Bounds.of((0, 1), 2)
-    method = {"su": su, "blum": blum}[name]()
+    method = {"su": su(n_records=2000), "blum": blum()}[name]
     crowd = np.full((2000, 2), 0.85)
     sides = [crowd, np.vstack([crowd, [[0.0, 0.0]]])]
     others = []

@@ -66,7 +66,9 @@ def test_the_cost_of_a_cluster_falls_exactly_inside_its_convergent_zone(size, sh
         assert cost(cell, previous[i]) <= cost(cell, outside[i]) + 1e-10
 
 
-@pytest.mark.parametrize("controller", [PosteriorController(), PriorController(clip=True)], ids=["posterior", "clipped"])
+@pytest.mark.parametrize(
+    "controller", [PosteriorController(), PriorController(clip=True)], ids=["posterior", "clipped"]
+)
 @settings(max_examples=40)
 @given(sizes)
 def test_the_cost_never_rises_on_a_fixed_assignment_nor_over_the_run(controller, size):

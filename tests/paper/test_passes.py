@@ -22,9 +22,10 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.release import Release
 
 DATA = Path(os.environ.get("DPKMEANS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-N_STARTS = 100
 SEED = secrets.randbits(32)
 CLUSTERS = {"s1": 15, "house": 3, "lifesci": 3}
+STARTS = {"s1": 100, "house": 1000, "lifesci": 100}
+"""House needs more for the convergence degree, see there; the other claims are safe with 100."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def runs(name: str) -> list[Run]:
     low, high = records.min(axis=0), records.max(axis=0)
     engine = MemoryEngine.of_records((records - low) / (high - low), Bounds.of((0, 1), records.shape[1]))
     done = []
-    for start in range(N_STARTS):
+    for start in range(STARTS[name]):
         rng = Randomness.with_seed(SEED + start)
         init = engine.bounds.from_unit(reveal(engine.sample_rows(CLUSTERS[name], rng.generator), why="a test's start"))
         releases: dict[str, Release] = {}
@@ -84,21 +85,22 @@ def convergence_degree(name: str, method: str) -> float:
     return float(np.mean([run.matches[method] for run in runs(name)]))
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_every_run_stops_by_itself(name):
-    """Every one of them, so there is no band."""
-    assert all(all(run.stopped.values()) for run in runs(name)), f"{SEED=}"
+# One test, so that the runs are made once, whichever process they are dealt to.
+@pytest.mark.parametrize("name", ["s1", pytest.param("house", marks=pytest.mark.slow), "lifesci"])
+def test_prior_stops_by_itself_near_lloyds_passes_and_ends_where_lloyd_does_more_often_than_posterior(name):
+    """Every run stops by itself: all of them, so there is no band.
 
+    Passes of prior / passes of Lloyd lies in 1.15 to 1.45. Measured over 14 seeds of 100 starts: S1 1.290, House 1.276,
+    Lifesci 1.252; standard errors of one seed 0.034, 0.009, 0.014. The nearer end of the band is 4.1 standard errors
+    away on S1 (false alarms 2e-5), 14 on House (44 with 1000 starts) and 7 on Lifesci.
 
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_the_prior_strategy_makes_1_15_to_1_45_times_the_passes_of_lloyd(name):
-    """STANDARD_ERRORS_HERE"""
+    Convergence degree of prior against posterior, measured: S1 0.78 and 0.20, Lifesci 0.99 and 0.70 (14 seeds of 100
+    starts), House 0.998 and 0.978 (3000 starts). With 100 starts the difference is 10 standard errors on S1 and 6 on
+    Lifesci. On House nearly every run of either ends in the same optimum: from these rates, 100 starts show a tie or
+    worse for about one seed in seven, 1000 starts for fewer than one in 20 000 (4 standard errors).
+    """
+    assert all(all(run.stopped.values()) for run in runs(name)), f"{name} with {SEED=}"
     ratio = ratio_of_passes(name, "prior")
     assert 1.15 <= ratio <= 1.45, f"{name}: {ratio:.3f} with {SEED=}"
-
-
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_the_prior_strategy_ends_where_lloyd_does_more_often_than_the_posterior(name):
-    """DEGREES_HERE"""
     degrees = {method: convergence_degree(name, method) for method in ("prior", "posterior")}
     assert degrees["prior"] > degrees["posterior"], f"{name}: {degrees} with {SEED=}"

@@ -42,7 +42,7 @@ class Runs:
         return self.method if target.label == "proved" else self.paper
 
 
-QUICK = Runs(mechanism=10_000, method=200, paper=1_000)
+QUICK = Runs(mechanism=40_000, method=100, paper=1_000)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,7 @@ def _findings(target: Target, case: Case, without: Sample, with_record: Sample, 
     claimed = float(spent.max()) if target.claims else None
     for score in case.scores():
         bound = shown(score, without.outputs, with_record.outputs, alpha)
-        if claimed is None:
-            verdict = NO_CLAIM
-        else:
-            verdict = VIOLATION if bound.epsilon > claimed else NOT_FOUND
+        verdict = NO_CLAIM if claimed is None else VIOLATION if bound.epsilon > claimed else NOT_FOUND
         yield Finding(
             target=target.name,
             label=target.label,

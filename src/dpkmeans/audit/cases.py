@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dpkmeans.arrays import FloatArray
@@ -59,5 +59,3 @@ class Target:
     cases: tuple[Case, ...]
     claims: bool = True
     mutant: bool = False
-    runs: int | None = field(default=None)
-    """How many runs a side it needs where the caller does not say."""

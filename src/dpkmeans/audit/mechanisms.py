@@ -5,13 +5,13 @@ many equal cells as there are runs gives that many independent runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, FloatArray, IntArray
-from dpkmeans.audit.cases import Sample, Target
+from dpkmeans.arrays import FloatArray, IntArray
+from dpkmeans.audit.cases import Case, Sample, Target
+from dpkmeans.audit.noise import InBlocks, Recorder
 from dpkmeans.audit.scores import ChoiceRatio, Column, CubeRatio, LaplaceRatio, LowBits, Reaches, Score
 from dpkmeans.bounds import GRID, Bounds
 from dpkmeans.engines.base import CellStatistics
@@ -22,19 +22,25 @@ from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace
-from dpkmeans.privacy.randomness import NoiseSource, Randomness
+from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.schedules import noisy_mean_budget
+from dpkmeans.synopsis.queries import UNIT, Residuals
 
 SENSITIVITY = 64
-FAR = 1000
-RESIDUAL_UNIT = 2**20
 
 
 class Releases(Protocol):
     """A mechanism, ours or a mutant."""
 
-    epsilon: Epsilon
-    sensitivity: int
+    @property
+    def epsilon(self) -> Epsilon:
+        """What it claims."""
+        ...
+
+    @property
+    def sensitivity(self) -> int:
+        """What it takes one record to move."""
+        ...
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
         """The released values."""
@@ -78,14 +84,12 @@ class ChoiceCase:
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """One choice after the other."""
         exact = Exact(np.array(self.answer_with if with_record else self.answer, dtype=np.int64))
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
         ledger = Ledger()
-        self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
-        scratch = Ledger()
         drawn = np.empty((runs, 1))
         for run in range(runs):
-            drawn[run] = self.mechanism.release(exact, ledger=scratch, rng=rng, label="audit")
-            if run % 1000 == 999:
-                scratch = Ledger()  # a long ledger is slow to add up
+            ledger = Ledger()
+            drawn[run] = self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
         return Sample(drawn, np.array([float(ledger.spent)]))
 
     def scores(self) -> tuple[Score, ...]:
@@ -118,46 +122,17 @@ class StepCase:
         budget = noisy_mean_budget(self.epsilon, d, 1.0)
         step = Step(1, engine, np.full((runs, d), 0.5), Exact(stats), budget)
         self.update.move(step, ledger=ledger, rng=Randomness(rng.generator, noise))
-        return Sample(np.stack(noise.released, axis=1).astype(np.float64), np.array([float(ledger.spent)]))
+        return Sample(np.column_stack(noise.released).astype(np.float64), np.array([float(ledger.spent)]))
 
     def scores(self) -> tuple[Score, ...]:
         """The likelihood ratio over count and sums together, the count, and exact values."""
         d = len(self.cell) - 1
         budget = noisy_mean_budget(self.epsilon, d, 1.0)
         half = GRID // 2
-        scales = (1 / float(budget.counts), *(half / float(share) for share in budget.sums.over(d)))
+        scales = (1 / float(budget.counts), *(d * half / float(budget.sums),) * d)
         answer, answer_with = ((c[0], *(s - c[0] * half for s in c[1:])) for c in (self.cell, self.cell_with))
         ratio = LaplaceRatio(answer, answer_with, scales)
         return ratio, Column(0, "noisy count"), Reaches(answer)
-
-
-class Recorder:
-    """A noise source that keeps what it returned, so that an audit sees all that mechanisms released."""
-
-    def __init__(self, source: NoiseSource) -> None:
-        self._source = source
-        self.released: list[IntArray] = []
-
-    def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
-        self.released.append(self._source.laplace(values, scale))
-        return self.released[-1]
-
-    def geometric(self, size: int, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
-        return self._source.geometric(size, scale)
-
-    def below(self, n: int) -> int:
-        """See `NoiseSource`."""
-        return self._source.below(n)
-
-    def below_each(self, bounds: AnyArray) -> AnyArray:
-        """See `NoiseSource`."""
-        return self._source.below_each(bounds)
-
-    def loss(self, change: int, scale: Fraction) -> Fraction:
-        """See `NoiseSource`."""
-        return self._source.loss(change, scale)
 
 
 def laplace_cases(mechanism: Releases) -> tuple[TableCase, ...]:
@@ -196,9 +171,7 @@ def choice_cases(mechanism: Releases) -> tuple[ChoiceCase, ...]:
 
 def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
     """The synopsis' re-centring: a cell's count and residuals with cube noise, the record at a corner of the cell."""
-    from dpkmeans.synopsis.queries import Residuals
-
-    mechanism = Cube(epsilon, RESIDUAL_UNIT)
+    mechanism = Cube(epsilon, UNIT)
     cells = Residuals(np.array([[0.5, 0.5]]), np.array([[0.25, 0.25]]))
     others = np.array([[0.5, 0.5], [0.55, 0.45]])
 
@@ -233,7 +206,7 @@ def step_cases(update: Update, epsilon: Epsilon, n_features: int = 1) -> tuple[S
 def mechanism_targets(epsilon: float) -> tuple[Target, ...]:
     """All mechanisms, and one step of each kind that uses them."""
     budget = Epsilon.of(epsilon)
-    made = {
+    made: dict[str, tuple[Case, ...]] = {
         "Laplace": laplace_cases(Laplace(budget, SENSITIVITY)),
         "Cube": cube_cases(Cube(budget, SENSITIVITY)),
         "Choice": choice_cases(Choice(budget, SENSITIVITY)),

@@ -86,7 +86,7 @@ class ChoiceRatio:
 
 
 def choice_law(scores: tuple[int, ...], scale: float) -> FloatArray:
-    """P(index) of permute and flip, shape (candidates,): p_i E[1 / (1 + others that stay)]. Source: proofs/choice.md."""
+    """P(index) of permute and flip, shape (candidates,): p_i E[1 / (1 + others that stay)]. See proofs/choice.md."""
     stays = np.exp(-(max(scores) - np.array(scores, dtype=np.float64)) / scale)
     law = np.empty(len(stays))
     for i, chance in enumerate(stays):

@@ -20,7 +20,7 @@ MOST_THRESHOLDS = 256
 
 @dataclass(frozen=True)
 class Event:
-    """ "score >= threshold" or "score <= threshold", and the side on which it is the likelier one."""
+    """A score that is at least, or at most, a threshold; and the side on which that is likelier."""
 
     threshold: float
     tail: Literal["at least", "at most"]
@@ -93,7 +93,7 @@ def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> 
             ratio = low / high
             place = int(np.argmax(ratio))
             if ratio[place] > best:
-                best, chosen = float(ratio[place]), Event(float(thresholds[place]), tail, likelier_with)  # type: ignore[arg-type]
+                best, chosen = float(ratio[place]), Event(float(thresholds[place]), tail, likelier_with)
     return chosen
 
 

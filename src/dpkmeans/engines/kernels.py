@@ -73,29 +73,24 @@ def reassign(
 
     `before` may be empty: then every point is added to its cell. Returns how many points moved.
     """
-    d = tiles.shape[1]
     first = len(before) == 0
-    now = np.empty(LANES, np.int32)
+    if first:
+        before = labels
     moved = 0
     for t in range(len(tiles)):
-        nearest_in_tile(tiles, t, centroids, halves, now)
-        differs = first
-        if not first:
-            for w in range(LANES):
-                differs |= now[w] != before[t, w]
-        if differs:
-            for w in range(min(LANES, n - t * LANES)):
-                if first or now[w] != before[t, w]:
-                    moved += 1
-                    counts[now[w]] += 1.0
-                    for j in range(d):
-                        sums[now[w], j] += tiles[t, j, w]
-                    if not first:
-                        counts[before[t, w]] -= 1.0
-                        for j in range(d):
-                            sums[before[t, w], j] -= tiles[t, j, w]
-        for w in range(LANES):
-            labels[t, w] = now[w]
+        changed = nearest_in_tile(tiles, t, centroids, halves, before, labels, t)
+        if changed == 0 and not first:
+            continue
+        for w in range(min(LANES, n - t * LANES)):
+            if first or changed >> np.uint32(w) & np.uint32(1):
+                moved += 1
+                counts[labels[t, w]] += 1.0
+                for j in range(tiles.shape[1]):
+                    sums[labels[t, w], j] += tiles[t, j, w]
+                if not first:
+                    counts[before[t, w]] -= 1.0
+                    for j in range(tiles.shape[1]):
+                        sums[before[t, w], j] -= tiles[t, j, w]
     return moved
 
 
@@ -109,16 +104,20 @@ def move_to_means(centroids: FloatArray, counts: FloatArray, sums: FloatArray) -
 
 
 @compiled
-def lloyd(tiles: Float32Array, n: int, centroids: FloatArray, max_iter: int) -> tuple[int, bool]:
-    """Lloyd's algorithm in place, in one call. Returns the moves made and whether the assignment repeated."""
-    labels = np.empty((len(tiles), LANES), np.int32)
+def lloyd(
+    tiles: Float32Array, n: int, centroids: FloatArray, max_iter: int, labels: AnyArray, before: AnyArray
+) -> tuple[int, bool]:
+    """Lloyd's algorithm in place, in one call. Returns the moves made and whether the assignment repeated.
+
+    `labels` and `before` are scratch, shape (tiles, LANES).
+    """
     counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
-    before = labels[:0]
     for t in range(max_iter):
         negated, halves = group(centroids)
-        if reassign(tiles, n, negated, halves, before, labels, counts, sums) == 0 and t > 0:
+        old = before if t > 0 else before[:0]
+        if reassign(tiles, n, negated, halves, old, labels, counts, sums) == 0 and t > 0:
             return t, True
-        before = labels
+        labels, before = before, labels
         move_to_means(centroids, counts, sums)
     return max_iter, False
 

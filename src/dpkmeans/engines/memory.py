@@ -109,7 +109,8 @@ class MemoryEngine:
         """Lloyd's algorithm from `start` until the assignment repeats; compiled whole where one thread works."""
         centroids = np.array(start, dtype=np.float64)
         if self._n_threads == 1 or len(self._tiles) <= CHUNK:
-            moves, stopped = lloyd(self._tiles, self._n, centroids, max_iter)
+            labels, before = self._new_labels(len(centroids)), self._new_labels(len(centroids))
+            moves, stopped = lloyd(self._tiles, self._n, centroids, max_iter, labels, before)
             return Exact(LloydEnd(centroids, moves, stopped))
         return lloyd_by_passes(self, centroids, max_iter)
 
@@ -159,6 +160,9 @@ class MemoryEngine:
         take(self._tiles, rows, out)
         return out
 
+    def _new_labels(self, k: int) -> AnyArray:
+        return np.zeros((len(self._tiles), LANES), np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32)
+
     def _find(self, centroids: FloatArray) -> _Assignment | None:
         for assignment in self._assignments:
             if np.array_equal(assignment.centroids, centroids):
@@ -178,7 +182,7 @@ class MemoryEngine:
         if base is not None and len(base.counts) != k:
             base = None
         groups, halves = group(centroids)
-        labels = np.empty((len(self._tiles), LANES), np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.int32)
+        labels = self._new_labels(k)
         before = labels[:0] if base is None else base.labels
 
         def part(chunk: slice) -> tuple[FloatArray, FloatArray, int]:

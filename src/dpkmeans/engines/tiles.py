@@ -17,14 +17,21 @@ from numba.extending import intrinsic
 
 LANES = 16
 GROUP = 4
+UNROLLED = (1, 2, 3, 4)  # numbers of features whose loop is written out: a third faster for two features
+
+INT32, INT64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+POINTS, INDICES = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 
 
-def _nearest_in_tile(typing_context: Any, tiles: Any, t: Any, centroids: Any, halves: Any, labels: Any) -> Any:
-    """Write the nearest centroid of the points of tile `t`, ties to the first, into `labels`, shape (LANES,).
+def _nearest_in_tile(
+    typing_context: Any, tiles: Any, t: Any, centroids: Any, halves: Any, before: Any, labels: Any, row: Any
+) -> Any:
+    """Write the nearest centroid of the points of tile `t`, ties to the first, into `labels[row]`.
 
-    `tiles` has shape (tiles, d, LANES), float32; `centroids` and `halves` come from `kernels.group`.
+    `tiles` has shape (tiles, d, LANES), float32; `centroids` and `halves` come from `kernels.group`; `before` and
+    `labels` have shape (rows, LANES) and one integer type. Returns the lanes in which `before[row]` differs, as bits.
     """
-    signature = types.void(tiles, types.intp, centroids, halves, labels)
+    signature = types.uint32(tiles, types.intp, centroids, halves, before, labels, types.intp)
     return signature, _generate
 
 
@@ -32,80 +39,126 @@ nearest_in_tile: Any = intrinsic(_nearest_in_tile)
 
 
 def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    int32, int64, float32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-    points, indices = ir.VectorType(float32, LANES), ir.VectorType(int32, LANES)
-    tiles, centroids, halves, labels = (
-        context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 3, 4)
-    )
-    fma = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        builder.module, ir.FunctionType(points, [points] * 3), f"llvm.fma.v{LANES}f32"
-    )
+    arrays = {
+        name: context.make_array(signature.args[i])(context, builder, args[i])
+        for i, name in ((0, "tiles"), (2, "centroids"), (3, "halves"), (4, "before"), (5, "labels"))
+    }
+    tiles, centroids, halves = arrays["tiles"], arrays["centroids"], arrays["halves"]
+    n_features = builder.extract_value(tiles.shape, 1)
+    n_groups = builder.extract_value(centroids.shape, 0)
+    code = _Code(builder)
+    tile = code.entry(tiles.data, args[1], n_features, code.number(LANES))
 
-    def number(value: int) -> Any:
-        return ir.Constant(int64, value)
+    chosen = builder.append_basic_block("chosen")
+    general = builder.append_basic_block("general")
+    cases = builder.switch(n_features, general)
+    ends = []
+    for fixed in (*UNROLLED, None):
+        block = general if fixed is None else builder.append_basic_block(f"features{fixed}")
+        if fixed is not None:
+            cases.add_case(code.number(fixed), block)
+        builder.position_at_end(block)
+        nearest = code.search(tile, centroids.data, halves.data, n_features, n_groups, fixed)
+        ends.append((nearest, builder.block))
+        builder.branch(chosen)
+    builder.position_at_end(chosen)
+    nearest = builder.phi(INDICES)
+    for value, block in ends:
+        nearest.add_incoming(value, block)
 
-    def entry(pointer: Any, *factors: Any) -> Any:
+    narrow = ir.VectorType(ir.IntType(signature.args[5].dtype.bitwidth), LANES)
+    found = nearest if narrow == INDICES else builder.trunc(nearest, narrow)
+
+    def labels_at(name: str) -> Any:
+        place = code.entry(arrays[name].data, args[6], code.number(LANES))
+        return builder.bitcast(place, narrow.as_pointer())
+
+    differs = builder.icmp_unsigned("!=", builder.load(labels_at("before"), align=1), found)
+    builder.store(found, labels_at("labels"), align=1)
+    return builder.zext(builder.bitcast(differs, ir.IntType(LANES)), INT32)
+
+
+class _Code:
+    """Writes LLVM for the search through the groups of centroids."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        kind = ir.FunctionType(POINTS, [POINTS] * 3)
+        name = f"llvm.fma.v{LANES}f32"
+        self.fma = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+
+    def number(self, value: int) -> Any:
+        """A constant."""
+        return ir.Constant(INT64, value)
+
+    def entry(self, pointer: Any, *factors: Any) -> Any:
         """The address `pointer` moved by the product of `factors`."""
         offset = factors[0]
         for factor in factors[1:]:
-            offset = builder.mul(offset, factor)
-        return builder.gep(pointer, [offset])
+            offset = self.builder.mul(offset, factor)
+        return self.builder.gep(pointer, [offset])
 
-    def everywhere(scalar: Any, kind: Any) -> Any:
+    def everywhere(self, scalar: Any, kind: Any) -> Any:
         """A vector with `scalar` in each lane."""
         empty = ir.Constant(kind, ir.Undefined)
-        first = builder.insert_element(empty, scalar, ir.Constant(int32, 0))
-        return builder.shuffle_vector(first, empty, ir.Constant(indices, [0] * LANES))
+        first = self.builder.insert_element(empty, scalar, ir.Constant(INT32, 0))
+        return self.builder.shuffle_vector(first, empty, ir.Constant(INDICES, [0] * LANES))
 
-    n_features = builder.extract_value(tiles.shape, 1)
-    n_groups = builder.extract_value(centroids.shape, 0)
-    tile = entry(tiles.data, args[1], n_features, number(LANES))
-    before = builder.block
-    each_group, each_feature, compare, done = (
-        builder.append_basic_block(name) for name in ("each_group", "each_feature", "compare", "done")
-    )
-    builder.branch(each_group)
+    def add_feature(self, tile: Any, group: Any, feature: Any, scores: list[Any]) -> list[Any]:
+        """The scores of a group of centroids with one more feature."""
+        builder = self.builder
+        place = self.entry(tile, feature, self.number(LANES))
+        x = builder.load(builder.bitcast(place, POINTS.as_pointer()), align=4)
+        column = self.entry(group, feature, self.number(GROUP))
+        centroids = [self.everywhere(builder.load(self.entry(column, self.number(i))), POINTS) for i in range(GROUP)]
+        return [builder.call(self.fma, [x, c, score]) for c, score in zip(centroids, scores, strict=True)]
 
-    builder.position_at_end(each_group)
-    group, best, label = builder.phi(int64), builder.phi(points), builder.phi(indices)
-    group.add_incoming(number(0), before)
-    best.add_incoming(ir.Constant(points, [float("inf")] * LANES), before)
-    label.add_incoming(ir.Constant(indices, [0] * LANES), before)
-    first_half = entry(halves.data, group, number(GROUP))
-    first_centroid = entry(centroids.data, group, n_features, number(GROUP))
-    starts = [everywhere(builder.load(entry(first_half, number(i))), points) for i in range(GROUP)]
-    builder.branch(each_feature)
+    def scores(self, tile: Any, group: Any, starts: list[Any], n_features: Any, fixed: int | None) -> list[Any]:
+        """All features added to `starts`: written out where their number is `fixed`, else in a loop."""
+        if fixed is not None:
+            for j in range(fixed):
+                starts = self.add_feature(tile, group, self.number(j), starts)
+            return starts
+        builder, before = self.builder, self.builder.block
+        loop, after = builder.append_basic_block("each_feature"), builder.append_basic_block("compare")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        feature, partial = builder.phi(INT64), [builder.phi(POINTS) for _ in starts]
+        totals = self.add_feature(tile, group, feature, partial)
+        following = builder.add(feature, self.number(1))
+        feature.add_incoming(self.number(0), before)
+        feature.add_incoming(following, loop)
+        for phi, start, total in zip(partial, starts, totals, strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(total, loop)
+        builder.cbranch(builder.icmp_signed("<", following, n_features), loop, after)
+        builder.position_at_end(after)
+        return totals
 
-    builder.position_at_end(each_feature)
-    feature, scores = builder.phi(int64), [builder.phi(points) for _ in range(GROUP)]
-    feature.add_incoming(number(0), each_group)
-    x = builder.load(builder.bitcast(entry(tile, feature, number(LANES)), points.as_pointer()), align=4)
-    column = entry(first_centroid, feature, number(GROUP))
-    sums = [
-        builder.call(fma, [x, everywhere(builder.load(entry(column, number(i))), points), score])
-        for i, score in enumerate(scores)
-    ]
-    for score, start, total in zip(scores, starts, sums, strict=True):
-        score.add_incoming(start, each_group)
-        score.add_incoming(total, each_feature)
-    next_feature = builder.add(feature, number(1))
-    feature.add_incoming(next_feature, each_feature)
-    builder.cbranch(builder.icmp_signed("<", next_feature, n_features), each_feature, compare)
-
-    builder.position_at_end(compare)
-    nearest, nearest_label = best, label
-    first_index = builder.trunc(builder.mul(group, number(GROUP)), int32)
-    for i, score in enumerate(sums):
-        closer = builder.fcmp_ordered("<", score, nearest)
-        index = everywhere(builder.add(first_index, ir.Constant(int32, i)), indices)
-        nearest = builder.select(closer, score, nearest)
-        nearest_label = builder.select(closer, index, nearest_label)
-    next_group = builder.add(group, number(1))
-    group.add_incoming(next_group, compare)
-    best.add_incoming(nearest, compare)
-    label.add_incoming(nearest_label, compare)
-    builder.cbranch(builder.icmp_signed("<", next_group, n_groups), each_group, done)
-
-    builder.position_at_end(done)
-    builder.store(nearest_label, builder.bitcast(labels.data, indices.as_pointer()), align=4)
-    return context.get_dummy_value()
+    def search(self, tile: Any, centroids: Any, halves: Any, n_features: Any, n_groups: Any, fixed: int | None) -> Any:
+        """The index of the first centroid with the lowest score, for each lane."""
+        builder, before = self.builder, self.builder.block
+        loop, done = builder.append_basic_block("each_group"), builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        group, best, label = builder.phi(INT64), builder.phi(POINTS), builder.phi(INDICES)
+        group.add_incoming(self.number(0), before)
+        best.add_incoming(ir.Constant(POINTS, [float("inf")] * LANES), before)
+        label.add_incoming(ir.Constant(INDICES, [0] * LANES), before)
+        first_half = self.entry(halves, group, self.number(GROUP))
+        first_centroid = self.entry(centroids, group, n_features, self.number(GROUP))
+        starts = [self.everywhere(builder.load(self.entry(first_half, self.number(i))), POINTS) for i in range(GROUP)]
+        lowest, index = best, label
+        first_index = builder.trunc(builder.mul(group, self.number(GROUP)), INT32)
+        for i, score in enumerate(self.scores(tile, first_centroid, starts, n_features, fixed)):
+            closer = builder.fcmp_ordered("<", score, lowest)
+            this = self.everywhere(builder.add(first_index, ir.Constant(INT32, i)), INDICES)
+            lowest = builder.select(closer, score, lowest)
+            index = builder.select(closer, this, index)
+        following = builder.add(group, self.number(1))
+        group.add_incoming(following, builder.block)
+        best.add_incoming(lowest, builder.block)
+        label.add_incoming(index, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, n_groups), loop, done)
+        builder.position_at_end(done)
+        return index

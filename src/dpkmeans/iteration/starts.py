@@ -114,16 +114,28 @@ class SpherePacking:
 
     def _pack(self, box: FloatArray, k: int, radius: float, rng: np.random.Generator) -> FloatArray | None:
         margin = np.minimum(radius, box / 2)
-        points: list[FloatArray] = []
-        for _ in range(k):
-            tries = margin + rng.random((self.tries, len(box))) * (box - 2 * margin)
-            if points:
-                gaps = np.linalg.norm(tries[:, None, :] - np.asarray(points), axis=2).min(axis=1)
-                tries = tries[gaps >= 2 * radius]
-            if len(tries) == 0:
+        points = np.empty((k, len(box)))
+        for placed in range(k):
+            point = self._place(box, margin, points[:placed], radius, rng)
+            if point is None:
                 return None
-            points.append(tries[0])
-        return np.asarray(points)
+            points[placed] = point
+        return points
+
+    def _place(
+        self, box: FloatArray, margin: FloatArray, points: FloatArray, radius: float, rng: np.random.Generator
+    ) -> FloatArray | None:
+        """A point far enough from all `points`, or nothing after all tries. One of the first mostly does."""
+        first = min(4, self.tries)
+        for n_tries in (first, self.tries - first):
+            tries = margin + rng.random((n_tries, len(box))) * (box - 2 * margin)
+            if len(points):
+                gaps = np.linalg.norm(tries[:, None, :] - points, axis=2).min(axis=1)
+                tries = tries[gaps >= 2 * radius]
+            if len(tries):
+                found: FloatArray = tries[0]
+                return found
+        return None
 
 
 STARTS: dict[str, Start] = {"rows": SampledRows(), "uniform": UniformInBox(), "packing": SpherePacking()}

@@ -14,6 +14,7 @@ from dpkmeans.guarantee import Guarantee, Label, weakest
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.release import PublishedZone, Release
+from dpkmeans.synopsis.synopsis import Synopsis
 
 
 class Method(Protocol):
@@ -96,19 +97,33 @@ def conclude(
     sizes: FloatArray | None = None,
     certificate: dict[str, Any] | None = None,
 ) -> Release:
-    """A release of `centroids`, shape (k, d), in unit coordinates, with the ledger as it stands."""
+    """A release of `centroids`, shape (k, d), in unit coordinates, with the ledger as it stands.
+
+    Those of a proved method lie in the box: a public start may not, and a grid step may reach over its edge. On a
+    synopsis any method is post-processing: the guarantee and the spends are the synopsis' own, and no pass is made.
+    """
+    guarantee = guarantee_of(method.offers(), engine.bounds, rng)
+    promised = None if ledger.promised is None else float(ledger.promised)
+    spends, names = ledger.spends, None
+    if isinstance(engine, Synopsis):
+        guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
+        n_passes, names = 0, engine.feature_names
+    places = engine.bounds.from_unit(np.array(centroids, dtype=np.float64))
+    if "proved" in (method.offers().label, guarantee.label):
+        places = np.clip(places, engine.bounds.lower, engine.bounds.upper)
     return Release(
-        centroids=engine.bounds.from_unit(np.array(centroids, dtype=np.float64)),
+        centroids=places,
         method=method.name,
-        guarantee=guarantee_of(method.offers(), engine.bounds, rng),
+        guarantee=guarantee,
         bounds=engine.bounds,
-        epsilon_promised=None if ledger.promised is None else float(ledger.promised),
-        spends=ledger.spends,
+        epsilon_promised=promised,
+        spends=spends,
         n_passes=n_passes,
         n_iter=n_iter,
         converged=converged,
         transcript=transcript,
         parameters={name: _plain(value) for name, value in (parameters or {}).items()},
+        feature_names=names,
         sizes=None if sizes is None else tuple(map(float, sizes)),
         certificate=certificate,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,11 +27,10 @@ from dpkmeans.release import Release
 from dpkmeans.synopsis.certificate import make_certificate
 from dpkmeans.synopsis.cluster import FixedPoint, best_start, fill, to_fixed_point
 from dpkmeans.synopsis.grid import Grid
-from dpkmeans.synopsis.plan import COUNT_SHARE, WEAK_SIGNAL, Plan, make_plan
+from dpkmeans.synopsis.plan import COUNT_SHARE, WEAK_SIGNAL, Builder, Plan, make_plan
 from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.recentre import radius_of, recentre
+from dpkmeans.synopsis.recentre import learn_radius, radius_of, recentre
 from dpkmeans.synopsis.synopsis import Synopsis
-from dpkmeans.synopsis.tree import Tree
 
 Strategy = Literal["lloyd", "posterior", "prior"]
 ZONE_EPSILON = Epsilon.of(0.1)  # shapes the draw inside a zone; on a synopsis it is no budget
@@ -48,36 +47,69 @@ class SynopsisMethod:
     name: str
     record_count: RecordCount
     strategy: Strategy = "lloyd"
-    builder: Grid | Tree | None = None
+    builder: Builder | None = None
     recentre_share: float | None = None
+    recentre: bool = True
 
     def offers(self) -> Claim:
         """Proved: the synopsis and the re-centring are mechanisms, the rest is post-processing."""
         return Claim.PROVED
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
-        """Spend on the synopsis, converge on it, re-centre."""
+        """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
+        if isinstance(engine, Synopsis):
+            return self._on_released(engine, n_clusters, rng)
+        spends_before = len(ledger.spends)
         points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
         points = fill(points, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
         centroids, radius, sizes = end.centroids, None, end.sizes
         if plan.recentre_epsilon is not None:
-            radius = radius_of(points, end, plan.reach)
+            radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
             moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
             centroids, sizes = moved.centroids, moved.sizes
-        n_passes = 1 + plan.builder.passes + (radius is not None)
+        places, apart = distinct(centroids, engine.bounds.unit_box, rng.generator)
         return conclude(
             self,
             engine,
-            distinct(centroids, engine.bounds.unit_box, rng.generator),
+            places,
             ledger=ledger,
             rng=rng,
-            n_passes=n_passes,
+            n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
             n_iter=len(end.costs),
             converged=True,
             parameters={"synopsis": type(plan.builder).__name__.lower(), "points": len(points.points)},
             sizes=sizes,
-            certificate=make_certificate(points, end, radius),
+            certificate=make_certificate(points, end, radius, apart),
+        )
+
+    def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
+        """Centroids out of a released synopsis, at no further cost."""
+        points = fill(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
+        end = converge(points, engine, n_clusters, self.strategy, rng)
+        places, apart = distinct(end.centroids, engine.bounds.unit_box, rng.generator)
+        return conclude(
+            self,
+            engine,
+            places,
+            ledger=Ledger(),
+            rng=rng,
+            n_passes=0,
+            n_iter=len(end.costs),
+            converged=True,
+            parameters={"synopsis": engine.kind, "points": len(points.points)},
+            sizes=end.sizes,
+            certificate=make_certificate(points, end, None, apart),
+        )
+
+    def _radius(
+        self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
+    ) -> FloatArray:
+        if plan.radius_epsilon is None or plan.recentre_epsilon is None:
+            return radius_of(points, end, plan.reach)
+        n = float(points.weights.sum())
+        return learn_radius(
+            engine, end.centroids, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng
         )
 
 
@@ -97,11 +129,11 @@ def build(
             stacklevel=4,
         )
     d = int(np.count_nonzero(engine.bounds.unit_box))
-    plan = make_plan(ledger.remaining, n_records, k, d)
+    plan = make_plan(ledger.remaining, n_records, k, d, recentre=method.recentre)
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
-        plan = Plan(method.builder, left, last, plan.reach)
+        plan = Plan(method.builder, left, last, reach=plan.reach)
     return plan.builder.build(engine, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
 
 
@@ -118,8 +150,7 @@ def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy,
     visited = [start, *(move.centroids for _, move in way.moves)]
     costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)
     means = reveal(released.cell_statistics(way.centroids), why=why).means(empty=way.centroids)
-    end = to_fixed_point(points, means, costs)
-    return FixedPoint(start, end.centroids, end.costs, end.labels, end.sizes)
+    return replace(to_fixed_point(points, means), start=start, before=costs)
 
 
 def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Randomness, kind: str = "") -> Synopsis:
@@ -129,37 +160,21 @@ def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Ran
     return Synopsis(points, engine.bounds, guarantee, ledger.spends, promised, kind)
 
 
-def distinct(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The same centroids (k, d) inside the box, equal ones moved a few grid steps apart."""
-    out = np.clip(centroids, 0.0, box)
-    for _ in range(100):
+def distinct(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+    """The same centroids (k, d) inside the box, equal ones moved apart, and how far at most: mostly not at all.
+
+    Each attempt tries places around the original one, twice as far as the attempt before.
+    """
+    inside = np.clip(centroids, 0.0, box)
+    out, reach = inside.copy(), 0
+    while True:
         _, first = np.unique(out, axis=0, return_index=True)
         again = np.setdiff1d(np.arange(len(out)), first)
-        if len(again) == 0 or not box.any():
-            break
-        out[again] = np.clip(out[again] + rng.integers(-2, 3, size=(len(again), len(box))) / GRID, 0.0, box)
-    return np.asarray(out)
-
-
-def on_synopsis(synopsis: Synopsis, k: int, rng: Randomness) -> Release:
-    """Centroids for k out of a released synopsis, at no further cost."""
-    points = fill(synopsis.data, k, synopsis.bounds.unit_box, rng.generator)
-    end = to_fixed_point(points, best_start(points, k, rng.generator))
-    return Release(
-        centroids=synopsis.bounds.from_unit(distinct(end.centroids, synopsis.bounds.unit_box, rng.generator)),
-        method="synopsis",
-        guarantee=synopsis.guarantee,
-        bounds=synopsis.bounds,
-        epsilon_promised=synopsis.epsilon_promised,
-        spends=synopsis.spends,
-        n_passes=0,
-        n_iter=len(end.costs),
-        converged=True,
-        parameters={"synopsis": synopsis.kind, "points": len(points.points)},
-        feature_names=synopsis.feature_names,
-        sizes=tuple(end.sizes.tolist()),
-        certificate=make_certificate(points, end, None),
-    )
+        if len(again) == 0 or reach >= GRID or not box.any():
+            return np.asarray(out), reach / GRID
+        reach = max(2 * reach, 2)
+        moves = rng.integers(-reach, reach + 1, size=(len(again), len(box))) / GRID
+        out[again] = np.clip(inside[again] + moves, 0.0, box)
 
 
 def synopsis(*, n_records: int | None = None) -> SynopsisMethod:
@@ -177,7 +192,7 @@ def synopsis_prior(*, n_records: int | None = None) -> SynopsisMethod:
     return SynopsisMethod("synopsis-prior", counted(n_records), "prior")
 
 
-UNIFORM = Grid(two_looks=False, unit=10.0, cells_per_cluster=0.0, most_cells=2**16)
+UNIFORM = Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**16)
 
 
 def eugkm(*, n_records: int | None = None) -> SynopsisMethod:

@@ -52,8 +52,8 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if application == APPLICATION and version > VERSION:
             raise LedgerError(f"{path} was written by a newer version of dpkmeans. Update dpkmeans to use it.")
-        schema = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid")]
-        if application != APPLICATION or version != VERSION or schema != list(SCHEMA):
+        tables = connection.execute("SELECT sql FROM sqlite_master WHERE type NOT IN ('index', 'trigger')").fetchall()
+        if application != APPLICATION or version != VERSION or tables != [(SCHEMA[0],)]:
             raise LedgerError(f"{path} is not a ledger. Give a file from: dpkmeans ledger create")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 200")  # a short log is written in place, which is faster
@@ -61,6 +61,11 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def is_sealed(connection: sqlite3.Connection) -> bool:
+    """Whether the rules that keep entries from being changed or removed are in place, and nothing else is."""
+    return {row[0] for row in connection.execute("SELECT sql FROM sqlite_master")} == set(SCHEMA)
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
@@ -114,6 +119,8 @@ def clear_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = _code(error)
+    except UnicodeDecodeError:  # a damaged file's text, in a row or in SQLite's own message
+        code = sqlite3.SQLITE_CORRUPT
     except OSError as error:
         if isinstance(error, LedgerError):
             raise

@@ -113,9 +113,9 @@ class Choice:
 class TreeShape:
     """Which nodes of a binary tree to split: PrivTree's biased counts with integer noise.
 
-    A node of depth h with c records splits when max(c - h·bias, -bias) + noise > 0, noise of scale λ and bias λ ln 2
-    (both in 1/FINE of a record). λ = 3/epsilon whatever the depth, because the bias makes the losses along a path fall
-    geometrically. Source: Zhang, Xiao and Xie, PrivTree (2016); here carried out for the discrete noise that is drawn.
+    A node of depth h with c records splits when max(c - h·bias, -bias) + noise > 0, with noise of scale λ = 3/epsilon
+    and bias ⌈λ ln 2⌉. The noise does not grow with the depth, because the bias makes the losses along a path fall
+    geometrically. Source: Zhang, Xiao and Xie, PrivTree (2016); proved here for the discrete noise that is drawn.
 
     Formal guarantee
     ----------------
@@ -125,36 +125,37 @@ class TreeShape:
     epsilon: Epsilon
     most_leaves: int
 
-    FINE: ClassVar[int] = 2**10
-    LN2_ABOVE: ClassVar[float] = 0.6931471805599454
+    LOSSES: ClassVar[int] = 3  # along a path, in units of 1/λ
+    LN2_ABOVE: ClassVar[Fraction] = Fraction(6931471805599454, 10**16)
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.LOSSES)
 
     def release(
         self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str
     ) -> tuple[IntArray, IntArray]:
         """Depth and prefix of every leaf, each (leaves,), from the counts of the 2^depth smallest cells."""
         cells = _open(exact, label, ndim=1)
-        # λ >= 1/ln 2 records, so that the bias is at least one record; the proof needs it
-        change = max(3 * self.FINE, math.ceil(self.FINE * self.epsilon.fraction / Fraction(math.log(2)) * (1 + 2**-40)))
-        scale = _scale(self.epsilon, change, rng.noise)
-        bias = math.ceil(scale * Fraction(self.LN2_ABOVE))
+        scale = _scale(self.epsilon, self.LOSSES, rng.noise)
+        bias = math.ceil(scale * self.LN2_ABOVE)
         levels = [cells]
         while levels[0].size > 1:
             levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
         ledger.spend(self.epsilon, label)
         depths, prefixes, n_leaves = [], [], 1
-        open_nodes: IntArray = np.zeros(1, dtype=np.int64)
+        tested: IntArray = np.zeros(1, dtype=np.int64)
         for depth, counts in enumerate(levels[:-1]):
-            biased = np.maximum(self.FINE * counts[open_nodes] - depth * bias, -bias)
+            biased = np.maximum(counts[tested] - depth * bias, -bias)
             splits = rng.noise.laplace(biased, scale) > 0
             splits &= np.cumsum(splits) <= self.most_leaves - n_leaves
             n_leaves += int(splits.sum())
             depths.append(np.full(int((~splits).sum()), depth))
-            prefixes.append(open_nodes[~splits])
-            open_nodes = (2 * open_nodes[splits, None] + np.array([0, 1])).ravel()
-            if open_nodes.size == 0:
+            prefixes.append(tested[~splits])
+            tested = (2 * tested[splits, None] + np.array([0, 1])).ravel()
+            if tested.size == 0:
                 break
-        depths.append(np.full(open_nodes.size, len(levels) - 1))
-        prefixes.append(open_nodes)
+        depths.append(np.full(tested.size, len(levels) - 1))
+        prefixes.append(tested)
         return np.concatenate(depths).astype(np.int64), np.concatenate(prefixes).astype(np.int64)
 
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,10 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpkmeans.errors import BudgetError, MethodError
+from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
 from dpkmeans.files import sync_folder
 from dpkmeans.privacy.chain import BEGINNING, COLUMNS, FIELDS, Entry, Verification, as_entry, trusted, verify
-from dpkmeans.privacy.database import clear_errors, damaged, initialise, open_ledger, patiently
+from dpkmeans.privacy.database import clear_errors, damaged, initialise, is_sealed, open_ledger, patiently
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
@@ -34,6 +35,8 @@ _LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
 _LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
 _ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
 _INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
+
+_UNSEALED = "the rules that protect its entries were removed or changed"
 
 T = TypeVar("T")
 
@@ -64,6 +67,8 @@ class Store:
     >>> float(store.dataset("visits").remaining)
     1.0
     """
+
+    _connection: sqlite3.Connection | None
 
     def __init__(self, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> None:
         self.path = Path(path)
@@ -163,7 +168,10 @@ class Store:
         def check(connection: sqlite3.Connection) -> Verification:
             if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise damaged(self.path)
-            return verify(map(as_entry, connection.execute(_ALL)), expected_head)
+            found = verify(map(as_entry, connection.execute(_ALL)), expected_head)
+            if found.intact and not is_sealed(connection):
+                return replace(found, broken_at=found.entries + 1, why=_UNSEALED)
+            return found
 
         return self._read(check)
 
@@ -182,7 +190,7 @@ class Store:
     def _forget(self) -> None:
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._connection: sqlite3.Connection | None = None
+        self._connection = None
 
     def _connected(self) -> sqlite3.Connection:
         """The connection of this process alone. One that came through a fork must not be used, nor closed."""
@@ -208,6 +216,8 @@ class Store:
         with self._lock, clear_errors(self.path):
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self.patience)
             try:
+                if not is_sealed(connection):
+                    raise LedgerError(f"{self.path}: {_UNSEALED}. Run: dpkmeans ledger verify; then restore it.")
                 result = work(connection)
                 self._commit(connection)
             except BaseException:
@@ -277,12 +287,19 @@ class Account:
             self.n_spends += 1
 
     def settle(self) -> None:
-        """The fit is done: give back what it reserved and did not spend. A second call does nothing."""
+        """The fit is done: give back what it reserved and did not spend. A second call does nothing.
+
+        Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
+        """
         with self._lock:
-            if self._reserved and self.promised is not None:
-                unused = self.promised - self.spent
+            if not self._reserved or self.promised is None:
+                return
+            self._reserved = False
+            unused = self.promised - self.spent
+            try:
                 self.store.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
-                self._reserved = False
+            except LedgerError as error:
+                warnings.warn(f"{error} The whole promised epsilon stays spent.", UnsettledWarning, stacklevel=3)
 
 
 _INHERITED: list[object] = []

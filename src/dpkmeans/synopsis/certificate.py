@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from dpkmeans.arrays import FloatArray
-from dpkmeans.release import Release
-from dpkmeans.synopsis.cluster import FixedPoint, to_fixed_point
+from dpkmeans.errors import FileError
+from dpkmeans.plain import number, whole
+from dpkmeans.release import DAMAGED, Release
+from dpkmeans.synopsis import kernels
+from dpkmeans.synopsis.cluster import MOST_PASSES, FixedPoint, assign
 from dpkmeans.synopsis.points import WeightedPoints
 from dpkmeans.synopsis.synopsis import weighted_points_from
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-9  # of what a number may be off on another machine
+MOST_APART = 2.0**-8
+EDGE = 2.0**-20  # the box in whole grid steps may be half a step wider than the box
 
 
 @dataclass(frozen=True)
@@ -25,39 +30,94 @@ class Verdict:
     holds: bool
 
 
-def make_certificate(points: WeightedPoints, end: FixedPoint, radius: FloatArray | None) -> dict[str, Any]:
+def make_certificate(
+    points: WeightedPoints, end: FixedPoint, radius: FloatArray | None, apart: float
+) -> dict[str, Any]:
     """Plain values: the synopsis, start and fixed point, the cost of every pass, and the bound on each move.
 
-    All in unit coordinates of the bounds.
+    All in unit coordinates of the bounds. `apart` is how far equal centroids were moved apart; mostly 0.
     """
     return {
         "points": points.points.tolist(),
         "weights": points.weights.tolist(),
         "start": end.start.tolist(),
+        "lloyd_start": end.lloyd_start.tolist() if end.before else None,
         "fixed_point": end.centroids.tolist(),
-        "costs": list(end.costs),
-        "passes": len(end.costs),
+        "sizes": end.sizes.tolist(),
+        "zone_costs": list(end.before),
+        "lloyd_costs": list(end.lloyd_costs),
         "move_bound": None if radius is None else radius.tolist(),
+        "apart": apart,
     }
 
 
 def verify(release: Release) -> list[Verdict]:
-    """Recompute every statement of the certificate from the release."""
+    """Recompute every statement of the certificate from the release. A damaged one is a `FileError`."""
     if release.certificate is None:
         return [Verdict("the release carries a certificate", False)]
-    plain = release.certificate
+    try:
+        return _verdicts(release, release.certificate)
+    except DAMAGED as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"The certificate is damaged ({type(error).__name__}). Fit again, or restore it.") from None
+
+
+def _verdicts(release: Release, plain: dict[str, Any]) -> list[Verdict]:
     points = weighted_points_from(plain, release.bounds)
-    start, fixed = np.array(plain["start"]), np.array(plain["fixed_point"])
-    costs, bound = plain["costs"], plain["move_bound"]
-    again = to_fixed_point(points, fixed)
+    shape = release.centroids.shape
+    start, fixed = _matrix(plain["start"], shape), _matrix(plain["fixed_point"], shape)
+    lloyd_start = start if plain["lloyd_start"] is None else _matrix(plain["lloyd_start"], shape)
+    before, costs = [list(map(number, plain[name])) for name in ("zone_costs", "lloyd_costs")]
+    apart, n_points = number(plain["apart"]), whole(release.parameters["points"])
     moves = np.abs(release.bounds.unit_of(release.centroids) - fixed)
-    allowed = np.zeros(fixed.shape) if bound is None else np.array(bound)
-    slack = TOLERANCE * max(costs[0], 1.0)
+    allowed = np.zeros(shape) if plain["move_bound"] is None else _matrix(plain["move_bound"], shape)
+    if not 2 <= len(costs) <= MOST_PASSES or (allowed < 0).any():
+        raise ValueError("numbers that no fit gives")
+
+    again, found = lloyd_start.copy(), np.empty(len(costs))
+    passes = kernels.lloyd(points.points, points.weights, again, found)
+    rest = kernels.lloyd(points.points, points.weights, fixed.copy(), np.empty(2))
+    sizes = assign(points, fixed)[1]
+    every = [*before, *costs]
+    slack = TOLERANCE * every[0] + 2.0**-60 * float(points.weights.sum())
+    first = _cost(points, start)
+    released_sizes = np.array(release.sizes if plain["move_bound"] is None else plain["sizes"], np.float64)
     return [
-        Verdict("the last assignment repeats", len(again.costs) <= 2 and bool(np.allclose(again.centroids, fixed))),
-        Verdict("the cost never rises", all(b <= a + slack for a, b in pairwise(costs))),
-        Verdict("the last cost is that of the fixed point", abs(again.costs[0] - costs[-1]) <= slack),
-        Verdict("the first cost is that of the start", abs(to_fixed_point(points, start).costs[0] - costs[0]) <= slack),
-        Verdict("passes and costs agree", len(costs) == plain["passes"]),
-        Verdict("no centroid moved farther than its bound", bool((moves <= allowed + 2.0**-19).all())),
+        Verdict("the assignment repeats at the fixed point", rest == 2),
+        Verdict(
+            "Lloyd's algorithm leads there in as many passes",
+            passes == len(costs) and bool(np.allclose(again, fixed, rtol=0.0, atol=TOLERANCE)),
+        ),
+        Verdict("every cost of it is the one stated", bool(np.allclose(found, costs, rtol=0.0, atol=slack))),
+        Verdict("the first cost is that of the start", abs(first - every[0]) <= slack),
+        Verdict("the cost never rises", all(b <= a + slack for a, b in pairwise(every))),
+        Verdict("the sizes are those of the clusters", _same(sizes, plain["sizes"]) and _same(sizes, released_sizes)),
+        Verdict("the release tells the same", release.n_iter == len(every) and n_points == len(points.weights)),
+        Verdict("converged, as it says", release.converged is True),
+        Verdict(
+            "no centroid moved farther than its bound",
+            0 <= apart <= MOST_APART and bool((moves <= allowed + apart + EDGE).all()),
+        ),
+        Verdict("all centroids differ", len(np.unique(release.centroids, axis=0)) == shape[0]),
     ]
+
+
+def _same(sizes: FloatArray, stated: Any) -> bool:
+    """Whether weights agree; released ones of a re-centred cluster are noisy, and are not compared."""
+    given = np.array(stated, np.float64)
+    return given.shape == sizes.shape and bool(np.allclose(given, sizes, rtol=TOLERANCE, atol=TOLERANCE))
+
+
+def _cost(points: WeightedPoints, centroids: FloatArray) -> float:
+    cost = np.empty(1)
+    kernels.lloyd(points.points, points.weights, centroids.copy(), cost)
+    return float(cost[0])
+
+
+def _matrix(rows: Any, shape: tuple[int, ...]) -> FloatArray:
+    """An array of this very shape: compiled loops do not check what they are given."""
+    found = np.array([[number(value) for value in row] for row in rows], dtype=np.float64)
+    if found.shape != shape:
+        raise ValueError("wrong shape")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,48 +12,78 @@ from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.points import WeightedPoints
 
 RESTARTS = 60
-MOST_PASSES = 1000
+MOST_WORK = 2 * 10**9  # steps of the innermost loop that all starts together may take
+PASSES_PER_START = 1000
+MOST_PASSES = 20_000
 FILL_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Centroids (k, d) that Lloyd's algorithm leaves where they are, the way there, and who belongs to whom."""
+    """Centroids (k, d) that Lloyd's algorithm leaves where they are, the way there, and who belongs to whom.
+
+    `before` are the costs of passes by another strategy, from `start` to `lloyd_start`; mostly there are none.
+    """
 
     start: FloatArray
+    lloyd_start: FloatArray
     centroids: FloatArray
-    costs: tuple[float, ...]  # one per pass, the last one confirming
+    before: tuple[float, ...]
+    lloyd_costs: tuple[float, ...]  # one per pass, the last one confirming
     labels: LabelArray
     sizes: FloatArray
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The cost of every pass."""
+        return (*self.before, *self.lloyd_costs)
 
 
 def fill(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
     """Add uniform points of almost no weight where there are too few for k distinct centroids."""
-    distinct = len(np.unique(points.points, axis=0)) if len(points.points) < 4 * k else k
-    if distinct >= k:
+    missing = k - len(np.unique(points.points, axis=0))
+    if missing <= 0:
         return points
-    extra = rng.random((k, len(box))) * box
-    weight = FILL_SHARE * points.weights.sum() / k
-    return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, np.full(k, weight)]))
+    extra = rng.random((missing, len(box))) * box
+    weights = np.full(missing, FILL_SHARE * points.weights.sum() / missing)
+    return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
 
 
 def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
-    """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself."""
+    """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself.
+
+    Fewer are tried where k is very large. Where there are no more places than centroids, each place is one.
+    """
+    places = np.unique(points.points, axis=0)
+    if len(places) <= k:
+        return np.asarray(places[np.arange(k) % len(places)])
+    tries = 2 + int(math.log(k))
+    restarts = min(restarts, MOST_WORK // (k * tries * points.points.size))
+    if restarts == 0:
+        restarts, tries = 1, 1
     start = np.empty((k, points.points.shape[1]))
-    kernels.best_start(points.points, points.weights, rng.random((restarts, k)), start, np.empty(MOST_PASSES))
+    uniforms = rng.random((restarts, k, tries))
+    kernels.best_start(points.points, points.weights, uniforms, start, np.empty(PASSES_PER_START))
     return start
 
 
-def to_fixed_point(points: WeightedPoints, start: FloatArray, before: tuple[float, ...] = ()) -> FixedPoint:
-    """Lloyd's algorithm from `start` until the assignment repeats. `before` are costs of earlier passes."""
+def to_fixed_point(points: WeightedPoints, start: FloatArray) -> FixedPoint:
+    """Lloyd's algorithm from `start` until the assignment repeats."""
     centroids, costs = np.array(start), np.empty(MOST_PASSES)
     passes = kernels.lloyd(points.points, points.weights, centroids, costs)
     if passes == 0:
         raise RuntimeError(f"Lloyd's algorithm did not come to rest in {MOST_PASSES} passes on a synopsis.")
+    labels, sizes = assign(points, centroids)
+    first = np.array(start)
+    return FixedPoint(first, first, centroids, (), tuple(costs[:passes].tolist()), labels, sizes)
+
+
+def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray]:
+    """Labels (m,) and the weight of each cell (k,)."""
     labels = np.full(len(points.points), -1, np.int32)
     sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
     kernels.assign(points.points, points.weights, centroids, labels, sizes, sums)
-    return FixedPoint(np.array(start), centroids, (*before, *costs[:passes].tolist()), labels, sizes)
+    return labels, sizes
 
 
 def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:

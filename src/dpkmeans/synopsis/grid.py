@@ -31,11 +31,13 @@ class Grid:
     two_looks: bool = True
     first_share: float = 0.10
     first_unit: float = 10.0
-    unit: float = 2.5
+    unit: float = 4.0
+    unit_falls: float = 0.2
     cells_per_cluster: float = 7.0
     most_cells: int = 2048
+    most_first_cells: int = 512
 
-    passes = 2
+    passes = 2  # at most: where N·ε is small there is no first look
 
     def build(
         self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
@@ -43,7 +45,8 @@ class Grid:
         """Weighted cell centers."""
         box, n = engine.bounds.unit_box, total.value
         first = epsilon.share(self.first_share)
-        outer = pieces(box, n * float(first) / self.first_unit if self.two_looks else 1.0)
+        coarsely = min(n * float(first) / self.first_unit, self.most_first_cells) if self.two_looks else 1.0
+        outer = pieces(box, coarsely)
         coarse: FloatArray = np.array([n])
         variance = total.variance
         if outer.max() > 1:
@@ -52,11 +55,10 @@ class Grid:
             counts = _release(engine.ask(query), first, ledger, rng, "grid: first look")
             variance = 2 / float(first) ** 2
             coarse = blend(counts, np.array([n]), np.zeros(len(counts), np.int64), variance, total.variance)
-        else:
-            outer = np.ones_like(outer)
 
         d = np.count_nonzero(box)
-        wanted = (n * float(epsilon) / self.unit) ** (2 * d / (2 + d))
+        unit = self.unit * (3 / k) ** self.unit_falls
+        wanted = (n * float(epsilon) / unit) ** (2 * d / (2 + d))
         wanted = float(min(max(wanted, self.cells_per_cluster * k), self.most_cells))
         share = np.maximum(coarse, 0.0) + 1e-9  # each coarse cell gets a part
         cuts = np.stack([pieces(box / outer, m) for m in share / share.sum() * wanted])
@@ -73,12 +75,16 @@ def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Rand
 
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:
-    """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be."""
-    sides = np.asarray(sides, np.float64)
+    """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be.
+
+    Rounding adds at most a factor of 4: where more features would be halved than that allows, the last ones stay whole.
+    """
     low, high = 1e-12, max(float(sides.max()), 1e-12)
     for _ in range(60):
-        middle = math.sqrt(low * high)
-        made = np.sum(np.log(np.maximum(sides / middle, 1.0)))
-        low, high = (middle, high) if made > np.log(max(cells, 1.0)) else (low, middle)
+        side = math.sqrt(low * high)
+        many = np.sum(np.log(np.maximum(sides / side, 1.0))) > math.log(max(cells, 1.0))
+        low, high = (side, high) if many else (low, side)
     parts: IntArray = np.maximum(np.rint(sides / high), 1).astype(np.int64)
+    while math.prod(parts.tolist()) > 4 * max(cells, 1.0):
+        parts[np.flatnonzero(parts == parts.max())[-1]] -= 1
     return parts

@@ -65,43 +65,51 @@ def lloyd(points: FloatArray, weights: FloatArray, centroids: FloatArray, costs:
 
 @compiled
 def seed_centroids(points: FloatArray, weights: FloatArray, uniforms: FloatArray, centroids: FloatArray) -> None:
-    """k-means++: each next centroid is a point drawn by its weight times its squared distance to those before.
+    """Greedy k-means++: each next centroid is the best of several points drawn by weight times squared distance.
 
-    `uniforms` (k,) in [0, 1) decide. Source: Arthur and Vassilvitskii (2007).
+    `uniforms` (k, tries) in [0, 1) decide. Source: Arthur and Vassilvitskii (2007), section 5.
     """
     m, d = points.shape
-    distances = np.full(m, np.inf)
+    nearest, trial, kept = np.full(m, np.inf), np.empty(m), np.empty(m)
     total = weights.sum()
     for c in range(len(centroids)):
-        left = uniforms[c] * total
-        chosen = m - 1
-        for i in range(m):
-            mass = weights[i] if c == 0 else weights[i] * distances[i]
-            left -= mass
-            if left < 0.0:
-                chosen = i
-                break
-        total = 0.0
-        centroids[c] = points[chosen]
-        for i in range(m):
-            distance = 0.0
-            for j in range(d):
-                difference = points[i, j] - points[chosen, j]
-                distance += difference * difference
-            distances[i] = min(distances[i], distance)
-            total += weights[i] * distances[i]
+        cheapest = np.inf
+        for left in uniforms[c]:
+            left *= total
+            chosen = m - 1
+            for i in range(m):
+                left -= weights[i] if c == 0 else weights[i] * nearest[i]
+                if left < 0.0:
+                    chosen = i
+                    break
+            cost = 0.0
+            for i in range(m):
+                distance = 0.0
+                for j in range(d):
+                    difference = points[i, j] - points[chosen, j]
+                    distance += difference * difference
+                trial[i] = min(nearest[i], distance)
+                cost += weights[i] * trial[i]
+            if cost < cheapest:
+                cheapest = cost
+                kept[:] = trial
+                centroids[c] = points[chosen]
+        nearest[:] = kept
+        total = cheapest
 
 
 @compiled
 def best_start(
     points: FloatArray, weights: FloatArray, uniforms: FloatArray, start: FloatArray, costs: FloatArray
 ) -> None:
-    """Write into `start` (k, d) the k-means++ start, out of (restarts, k) `uniforms`, whose fixed point is cheapest."""
+    """Write into `start` (k, d) the k-means++ start, of (restarts, k, tries) `uniforms`, with the cheapest end."""
     cheapest = np.inf
     first, centroids = np.empty(start.shape), np.empty(start.shape)
     for r in range(len(uniforms)):
         seed_centroids(points, weights, uniforms[r], first)
         centroids[:] = first
+        if r == 0:
+            start[:] = first
         passes = lloyd(points, weights, centroids, costs)
         if passes > 0 and costs[passes - 1] < cheapest:
             cheapest = costs[passes - 1]

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.signs import Signs
 from dpkmeans.synopsis.tree import Tree
+
+Builder = Grid | Tree | Signs
 
 COUNT_SHARE = 0.05
 WEAK_SIGNAL = 10.0
-GRID_FEATURES = 2  # up to here a grid always serves
+GRID_FEATURES = 3  # up to here a grid always serves
 TREE_FEATURES = 5  # from here on a tree always serves
 TREE_SIGNAL = 80.0  # between them, from here on
+SIGNS_FEATURES = 11  # from here on hyperplanes serve
 RECENTRE_SIGNAL = 150.0
 WIDE_SIGNAL = 500.0
 
@@ -25,18 +29,24 @@ WIDE_SIGNAL = 500.0
 class Plan:
     """A synopsis with its budget, and the budget and reach of the re-centring step, if there is one."""
 
-    builder: Grid | Tree
+    builder: Builder
     synopsis_epsilon: Epsilon
     recentre_epsilon: Epsilon | None
-    reach: float
+    radius_epsilon: Epsilon | None = None  # where the radius is learned from the records
+    reach: float = 0.5  # where it follows from the synopsis
 
 
 def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
     """The plan for `epsilon`, which is what is left after the number of records was paid for."""
     signal = n_records * float(epsilon) / k
+    if n_features >= SIGNS_FEATURES:
+        if not recentre:
+            return Plan(Signs(), epsilon, None)
+        last, radius = epsilon.share(0.27), epsilon.share(0.03)
+        return Plan(Signs(), epsilon - last - radius, last, radius)
     as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
     reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
     if not recentre or signal < RECENTRE_SIGNAL:
-        return Plan(Grid() if as_grid else Tree(), epsilon, None, reach)
+        return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(0.5 if as_grid else 0.4)
-    return Plan(Grid() if as_grid else Tree(), epsilon - last, last, reach)
+    return Plan(Grid() if as_grid else Tree(), epsilon - last, last, reach=reach)

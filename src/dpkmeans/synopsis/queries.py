@@ -45,11 +45,11 @@ def _add_residuals(
     radius: FloatArray,
     table: IntArray,
 ) -> None:
-    labels = np.empty(LANES, np.int32)
+    labels = np.zeros((1, LANES), np.int32)
     for t in range(len(tiles)):
-        nearest_in_tile(tiles, t, groups, halves, labels)
+        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
         for w in range(min(LANES, n - t * LANES)):
-            c = labels[w]
+            c = labels[0, w]
             table[c, 0] += UNIT
             for j in range(centroids.shape[1]):
                 offset = (tiles[t, j, w] - centroids[c, j]) / radius[c, j]
@@ -58,9 +58,9 @@ def _add_residuals(
 
 @dataclass(frozen=True)
 class GridCells:
-    """Boxes (m, d) from `lower` with `side`, each cut into `cuts` (m, d) equal parts per feature.
+    """A grid of `outer` (d,) parts per feature over `box` (d,), each part cut again into `cuts` (m, d), all in C order.
 
-    The boxes tile the space as a grid of `outer` (d,) parts per feature over `box` (d,), in C order.
+    A record is in one small cell and adds 1 to it: sensitivity 1.
     """
 
     box: FloatArray
@@ -86,11 +86,18 @@ class GridCells:
     def centers(self) -> FloatArray:
         """The middle of every small cell, shape (cells, d)."""
         wide = self.box / self.outer
-        out = []
-        for position, cuts in zip(np.ndindex(*self.outer), self.cuts, strict=True):
-            axes = [(p + (np.arange(c) + 0.5) / c) * w for p, c, w in zip(position, cuts, wide, strict=True)]
-            out.append(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(wide)))
-        return np.concatenate(out)
+        corners = _positions(self.outer)
+        middles = [(p + (_positions(c) + 0.5) / c) * wide for p, c in zip(corners, self.cuts, strict=True)]
+        return np.concatenate(middles)
+
+
+def _positions(parts: IntArray) -> IntArray:
+    """Every place in a grid of `parts` (d,) per feature, in C order, shape (cells, d). Most features may be whole."""
+    cut = np.flatnonzero(parts > 1)
+    places = np.zeros((int(np.prod(parts)), len(parts)), np.int64)
+    if len(cut):
+        places[:, cut] = np.stack(np.unravel_index(np.arange(len(places)), tuple(parts[cut].tolist())), axis=1)
+    return places
 
 
 @compiled
@@ -226,3 +233,131 @@ def _add_leaves(
                 if half[leaf, j] > 0.0:
                     offset = (tiles[t, j, w] - center[leaf, j]) / half[leaf, j]
                     table[leaf, 1 + j] += np.int64(np.rint(min(max(offset, -1.0), 1.0) * UNIT))
+
+
+@dataclass(frozen=True)
+class Sides:
+    """On which side of m hyperplanes a record lies: directions (d, m), `origin` (d,), thresholds (m,). 2^m cells.
+
+    A count is 1: sensitivity 1. Products are added up in a fixed order, so a record's cell depends on it alone.
+    """
+
+    directions: FloatArray
+    origin: FloatArray
+    thresholds: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """2^m cells; a count each."""
+        return 2 ** len(self.thresholds), 1
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the points to the table."""
+        _add_sides(tiles, n, self.directions, self.origin, self.thresholds, table)
+
+
+@compiled
+def _add_sides(
+    tiles: Float32Array,
+    n: int,
+    directions: FloatArray,
+    origin: FloatArray,
+    thresholds: FloatArray,
+    table: IntArray,
+) -> None:
+    m = directions.shape[1]
+    along = np.empty((m, LANES))
+    for t in range(len(tiles)):
+        _project(tiles, t, directions, origin, along)
+        for w in range(min(LANES, n - t * LANES)):
+            cell = 0
+            for i in range(m):
+                cell = 2 * cell + (1 if along[i, w] > thresholds[i] else 0)
+            table[cell, 0] += 1
+
+
+@compiled
+def _project(tiles: Float32Array, t: int, directions: FloatArray, origin: FloatArray, along: FloatArray) -> None:
+    along[:] = 0.0
+    for j in range(directions.shape[0]):
+        for i in range(directions.shape[1]):
+            for w in range(LANES):
+                along[i, w] += (tiles[t, j, w] - origin[j]) * directions[j, i]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean over m directions of the distance from `origin`, divided by `most` and clipped to 1: one number.
+
+    A record adds at most UNIT.
+    """
+
+    directions: FloatArray
+    origin: FloatArray
+    most: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One number."""
+        return 1, 1
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the points to the table."""
+        _add_spread(tiles, n, self.directions, self.origin, self.most, table)
+
+
+@compiled
+def _add_spread(
+    tiles: Float32Array, n: int, directions: FloatArray, origin: FloatArray, most: float, table: IntArray
+) -> None:
+    m = directions.shape[1]
+    along = np.empty((m, LANES))
+    for t in range(len(tiles)):
+        _project(tiles, t, directions, origin, along)
+        for w in range(min(LANES, n - t * LANES)):
+            total = 0.0
+            for i in range(m):
+                total += abs(along[i, w])
+            table[0, 0] += np.int64(np.rint(min(total / (m * most), 1.0) * UNIT))
+
+
+@dataclass(frozen=True)
+class ResidualSizes:
+    """How large the residuals to the nearest centroid are, in half sides: one histogram over all features.
+
+    A record adds one count per feature: sensitivity d in the sum. `edges` are the lower ends of the bins.
+    """
+
+    centroids: FloatArray
+    half: FloatArray
+    edges: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One row of bins."""
+        return 1, len(self.edges)
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the points to the table."""
+        groups, halves = group(np.ascontiguousarray(self.centroids))
+        _add_sizes(tiles, n, groups, halves, self.centroids, self.half, self.edges, table)
+
+
+@compiled
+def _add_sizes(
+    tiles: Float32Array,
+    n: int,
+    groups: Float32Array,
+    halves: Float32Array,
+    centroids: FloatArray,
+    half: FloatArray,
+    edges: FloatArray,
+    table: IntArray,
+) -> None:
+    labels = np.zeros((1, LANES), np.int32)
+    for t in range(len(tiles)):
+        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
+        for w in range(min(LANES, n - t * LANES)):
+            for j in range(len(half)):
+                size = abs(tiles[t, j, w] - centroids[labels[0, w], j]) / half[j] if half[j] > 0.0 else 0.0
+                table[0, np.searchsorted(edges, size, side="right") - 1] += 1

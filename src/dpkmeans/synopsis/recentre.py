@@ -8,20 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from dpkmeans.arrays import FloatArray
 from dpkmeans.engines.base import Engine
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Cube
+from dpkmeans.privacy.mechanisms import Cube, Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.cluster import FixedPoint
 from dpkmeans.synopsis.points import WeightedPoints
-from dpkmeans.synopsis.queries import UNIT, Residuals
+from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.tree import cube_variance
 
 DEVIATIONS = 3.0
 SMALLEST = 2.0**-10
+TRUST_FROM = 1.0  # deviations of the noise; below it a count says nothing
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,8 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float) -> FloatArr
     variance = np.stack(
         [np.bincount(end.labels, points.weights * residuals[:, j] ** 2, minlength=k) / sizes for j in range(d)], axis=1
     )
-    gaps = np.linalg.norm(end.centroids[:, None, :] - end.centroids[None, :, :], axis=2)
-    np.fill_diagonal(gaps, np.inf if k > 1 else 1.0)
-    nearest = np.minimum(gaps.min(axis=1), 1.0)[:, None]
+    gaps = cKDTree(end.centroids).query(end.centroids, k=2)[0][:, 1:]  # infinite where there is no other
+    nearest = np.minimum(gaps, 1.0)
     radius: FloatArray = np.maximum(np.minimum(reach * nearest, DEVIATIONS * np.sqrt(variance)), SMALLEST)
     return radius
 
@@ -69,5 +70,38 @@ def recentre(
     move = np.clip(sums / n, -1.0, 1.0) * radius
     noise = np.sum((radius * deviation / n) ** 2, axis=1)
     signal = np.maximum(np.sum(move**2, axis=1), 1e-300)
-    trust = np.maximum(1.0 - noise / signal, 0.0) * (counts > 2 * deviation)
+    trust = np.maximum(1.0 - noise / signal, 0.0) * (counts > TRUST_FROM * deviation)
     return Recentred(engine.bounds.clip_unit(centroids + trust[:, None] * move), radius, np.maximum(counts, 0.0))
+
+
+EDGES = np.concatenate([[0.0], 2.0 ** np.arange(-7, 1.01, 0.5)])
+
+
+def learn_radius(
+    engine: Engine,
+    centroids: FloatArray,
+    n_records: float,
+    epsilon: Epsilon,
+    means_epsilon: Epsilon,
+    *,
+    ledger: Ledger,
+    rng: Randomness,
+    label: str = "radius",
+) -> FloatArray:
+    """One radius for all, shape (k, d), in proportion to the sides of the box, from a noisy histogram of residuals.
+
+    It minimises what noise of `means_epsilon` and clipping do to a mean: (r·deviation·k/N)² + E[(|residual| - r)²+].
+    """
+    half, k = engine.bounds.unit_box / 2, len(centroids)
+    d = max(int(np.count_nonzero(half)), 1)
+    noisy = Laplace(epsilon, engine.n_features).release(
+        engine.ask(ResidualSizes(centroids, half, EDGES)), ledger=ledger, rng=rng, label=label
+    )[0]
+    mass = np.where(noisy > 3 * engine.n_features / float(epsilon), noisy, 0.0)
+    middles = np.concatenate([[EDGES[1] / 2], np.sqrt(EDGES[1:-1] * EDGES[2:]), [EDGES[-1]]])
+    deviation = np.sqrt(cube_variance(d)) / float(means_epsilon) * k / n_records
+    candidates = EDGES[1:]
+    excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
+    loss = (candidates * deviation) ** 2 + excess @ mass / max(mass.sum(), 1.0)
+    radius: FloatArray = np.tile(np.maximum(half * candidates[np.argmin(loss)], SMALLEST), (k, 1))
+    return radius

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from dpkmeans.arrays import FloatArray, IntArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.files import read_json, write_json
 from dpkmeans.guarantee import Guarantee
@@ -21,11 +22,15 @@ from dpkmeans.plain import (
     guarantee_from_plain,
     guarantee_to_plain,
     names_from_plain,
+    number,
     spends_from_plain,
     spends_to_plain,
+    text,
 )
+from dpkmeans.privacy.epsilon import LARGEST, Epsilon
 from dpkmeans.privacy.exact import Exact, reveal
-from dpkmeans.privacy.ledger import Spend
+from dpkmeans.privacy.ledger import Ledger, Spend
+from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.release import Release
 from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.cluster import best_start, fill, simplified_silhouette, to_fixed_point
@@ -33,6 +38,7 @@ from dpkmeans.synopsis.points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
 VERSION = 1
+MOST_CLUSTERS = 2**20
 
 
 @dataclass(frozen=True)
@@ -74,24 +80,26 @@ class Synopsis:
     @property
     def epsilon_spent(self) -> float:
         """What it cost."""
-        return sum(float(spend.epsilon) for spend in self.spends)
+        return float(sum((spend.epsilon for spend in self.spends), Epsilon(0)))
 
     # -- what a user does with it ---------------------------------------------------------------------------------
 
-    def fit(self, n_clusters: int, *, random_state: Any = None) -> Release:
-        """Released centroids for this k, at no further cost."""
-        from dpkmeans.methods.synopsis import on_synopsis
-        from dpkmeans.privacy.randomness import Randomness
+    def fit(self, n_clusters: int, *, method: str = "synopsis", random_state: Any = None, **options: Any) -> Release:
+        """Released centroids for this k, at no further cost, whatever the method and its options.
 
-        return on_synopsis(self, n_clusters, Randomness.of(random_state))
+        A method that adds noise has no need of it here, so it gets the largest budget there is; nothing is spent.
+        """
+        from dpkmeans.methods import make_method
+
+        k = check_n_clusters(n_clusters)
+        scratch = Ledger(float(LARGEST))  # what goes in here is about released values
+        return make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
 
     def explore(self, ks: Iterable[int], *, random_state: Any = None) -> list[Explored]:
         """Cost, silhouette and sizes for each k, at no further cost. The cost is in squared units of the data."""
-        rng = np.random.default_rng(random_state)
+        rng = Randomness.of(random_state).generator
         found = []
-        for k in ks:
-            if k < 1:
-                raise MethodError(f"k must be at least 1; got {k}.")
+        for k in map(check_n_clusters, ks):
             points = fill(self.data, k, self.bounds.unit_box, rng)
             end = to_fixed_point(points, best_start(points, k, rng))
             cost = end.costs[-1] * self.bounds.longest_side**2
@@ -125,8 +133,18 @@ class Synopsis:
         return lloyd_by_passes(self, start, max_iter)
 
     def ask(self, query: Query) -> Exact[IntArray]:
-        """Not for a synopsis: it has no whole records to put into tiles."""
-        raise MethodError("A synopsis cannot be summarised again; use the synopsis itself.")
+        """The query's table over the points on the grid, each as often as its weight, rounded, says.
+
+        Bit by bit of the weights, so that a heavy point is looked at some thirty times and not a million times.
+        """
+        table: IntArray = np.zeros(query.shape, np.int64)
+        weights = np.rint(self.data.weights).astype(np.int64)
+        corner = Bounds((0.0,) * self.n_features, (1.0,) * self.n_features)
+        for bit in range(int(weights.max()).bit_length()):
+            points = self.data.points[(weights >> bit) & 1 == 1]
+            part = MemoryEngine.of_records(points, corner, n_threads=1).ask(query)
+            table += reveal(part, why="a synopsis is released") << bit
+        return Exact(table)
 
     def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,)."""
@@ -144,8 +162,6 @@ class Synopsis:
 
     def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
         """The points dealt into blocks, each independently and uniformly."""
-        from dataclasses import replace
-
         block = rng.integers(n_blocks, size=len(self.data.points))
         for b in range(n_blocks):
             chosen = block == b
@@ -180,24 +196,43 @@ class Synopsis:
         try:
             guarantee = guarantee_from_plain(content["guarantee"])
             bounds = bounds_from_plain(content["bounds"], guarantee)
-            return cls(
+            synopsis = cls(
                 weighted_points_from(content, bounds),
                 bounds,
                 guarantee,
                 spends_from_plain(content["spends"]),
-                content["epsilon_promised"],
-                str(content["kind"]),
+                None if content["epsilon_promised"] is None else number(content["epsilon_promised"]),
+                text(content["kind"]),
                 names_from_plain(content["feature_names"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            synopsis._check_claims()
+            return synopsis
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it or make it again.") from None
 
+    def _check_claims(self) -> None:
+        """Refuse what no making of a synopsis gives. A checksum does not tell: anyone can make one that matches."""
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise FileError("The synopsis is damaged: its names do not fit its points.")
+        exact = not self.guarantee.seeded and self.guarantee.bounds == "given"
+        within = self.epsilon_promised is not None and self.epsilon_spent <= self.epsilon_promised
+        if self.guarantee.label == "proved" and not (exact and within and self.spends):
+            raise FileError("The synopsis says 'proved', and its content contradicts that. Do not trust this file.")
+
+
+def check_n_clusters(k: Any) -> int:
+    """A whole number of clusters, at least 1."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= MOST_CLUSTERS:
+        raise MethodError(f"n_clusters must be a whole number from 1 to {MOST_CLUSTERS}; got {k!r}.")
+    return int(k)
+
 
 def weighted_points_from(content: dict[str, Any], bounds: Bounds) -> WeightedPoints:
     """Points and weights out of a file's content, checked."""
-    points, weights = np.array(content["points"], np.float64), np.array(content["weights"], np.float64)
+    points = np.array([[number(value) for value in row] for row in content["points"]], np.float64)
+    weights = np.array([number(value) for value in content["weights"]], np.float64)
     if points.ndim != 2 or points.shape != (len(weights), bounds.n_features) or len(weights) == 0:
         raise FileError("The synopsis is damaged: its points and weights do not fit each other.")
     inside = (points >= -1e-9) & (points <= bounds.unit_box + 1e-9)

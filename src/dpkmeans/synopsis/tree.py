@@ -25,8 +25,9 @@ from dpkmeans.synopsis.weights import blend, project
 class Tree:
     """Settings of the tree."""
 
-    shape_share: float = 0.20
-    most_leaves: int = 2048
+    shape_share: float = 0.15
+    fewest_leaves: int = 1024  # of the cap, which grows with k: draws of noise cost time, and more leaves buy little
+    leaves_per_cluster: int = 24
     deepest: int = 20
     offset_variance: float = 0.2  # of a leaf's mean, in half sides, before the records are seen; uniform would be 1/3
 
@@ -40,7 +41,7 @@ class Tree:
         leaf_epsilon = epsilon - shape_epsilon
         depth = min(max(math.ceil(math.log2(total.value * float(epsilon) + 1)) + 6, 10), self.deepest)
         cells = Halvings(engine.bounds.unit_box, depth)
-        depths, prefixes = TreeShape(shape_epsilon, self.most_leaves).release(
+        depths, prefixes = TreeShape(shape_epsilon, max(self.fewest_leaves, self.leaves_per_cluster * k)).release(
             engine.ask(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
         )
         center, half = cells.boxes(depths, prefixes)

@@ -1,0 +1,38 @@
+"""Audit: attack releases, and report what the attacks show about epsilon. Finding no violation proves nothing.
+
+>>> from dpkmeans.audit import audit, mechanism_targets
+>>> report = audit(mechanism_targets(1.0)[:1], runs=400)
+>>> report.violations
+()
+"""
+
+from __future__ import annotations
+
+from dpkmeans.audit.attacks import attack_targets
+from dpkmeans.audit.auditor import QUICK, AuditReport, Finding, Runs, audit
+from dpkmeans.audit.cases import Case, Sample, Target
+from dpkmeans.audit.mechanisms import mechanism_targets
+from dpkmeans.audit.methods import method_target, method_targets, registered_target
+from dpkmeans.audit.mutants import mutant_targets
+from dpkmeans.audit.pairs import Pair, worst_pairs
+from dpkmeans.audit.select import targets_of
+
+__all__ = [
+    "QUICK",
+    "AuditReport",
+    "Case",
+    "Finding",
+    "Pair",
+    "Runs",
+    "Sample",
+    "Target",
+    "attack_targets",
+    "audit",
+    "mechanism_targets",
+    "method_target",
+    "method_targets",
+    "mutant_targets",
+    "registered_target",
+    "targets_of",
+    "worst_pairs",
+]

@@ -1,0 +1,223 @@
+"""Attacks on the algorithm of Lu and Shen as published, each a function of what an attacker sees and knows.
+
+The attacker knows all records but one and wants to learn whether, or what, the last one is. Shapes: k clusters, d
+features. Every attack is also put to the auditor, which runs the algorithm with a public start on a pair of neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dpkmeans.arrays import AnyArray, FloatArray
+from dpkmeans.audit.cases import Sample, Target
+from dpkmeans.audit.noise import InBlocks
+from dpkmeans.audit.pairs import Pair, duplicate, empty_cluster, outlier
+from dpkmeans.audit.scores import Score, Scorer, centroids_of
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.methods.lu_shen import posterior
+from dpkmeans.privacy.exact import reveal
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+
+CLOSE = 1e-9
+STEPS = 200
+
+
+def infer_missing_record(mean: FloatArray, count: float, mean_without: FloatArray) -> FloatArray:
+    """The missing record, shape (d,): x₀ = N S - (N - 1) S'. Paper: Figure 1.
+
+    The attacker knows the exact centroid S of a cluster, its count N, and the centroid S' of the same cluster over all
+    records but one.
+    """
+    return count * mean - (count - 1) * mean_without
+
+
+def mean_from_zone(previous: float, center: float, radius: float) -> float:
+    """The exact mean of a cluster in one dimension, out of its published posterior zone.
+
+    The zone touches X = 2 mean - previous, the far end of the convergent zone. So X is the zone's end that lies farther
+    from the previous centroid, and the mean is halfway between the two.
+    """
+    far_end = center + np.sign(center - previous) * radius
+    return float((previous + far_end) / 2)
+
+
+def zone_misfit(previous: FloatArray, center: FloatArray, radius: FloatArray, means: FloatArray) -> FloatArray:
+    """How far each published posterior zone is from what `means` (k, d) could have given, shape (k,).
+
+    |X - mean| = |previous - mean| and the zone touches X from inside, on the line to the mean. Hence
+    |center - mean| + radius = |previous - mean|, whatever the random turn and offset were. A wrong mean misses it.
+    """
+    reach = np.linalg.norm(previous - means, axis=-1)
+    return np.asarray(np.abs(np.linalg.norm(center - means, axis=-1) + radius - reach))
+
+
+def ray_misfit(centroids: FloatArray, sums: FloatArray, lower: FloatArray) -> FloatArray:
+    """The smallest sine between each final centroid (..., k, d) and the rays of exact `sums` (m, d), shape (..., k).
+
+    The last step divides an exact sum by a noisy count, so the released centroid, seen from the corner `lower` where
+    sums start, has the direction of the sum. Only its length is noisy. Needs two features or more.
+    """
+    points = centroids - lower
+    length = np.linalg.norm(points, axis=-1, keepdims=True)
+    units = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    rays = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    apart = units[..., None, :] - rays
+    return np.asarray(np.linalg.norm(apart, axis=-1).min(axis=-1))
+
+
+def fixed_point_sums(engine: MemoryEngine, n_clusters: int, starts: int, rng: np.random.Generator) -> FloatArray:
+    """Sums of the clusters in which Lloyd's algorithm can end, shape (m, d): what the attacker computes beforehand.
+
+    The paper's algorithm ends where an assignment repeats, and that is such an end.
+    """
+    found = []
+    for _ in range(starts):
+        start = reveal(engine.sample_rows(n_clusters, rng), why="an attacker who knows the records")
+        end = reveal(engine.lloyd(start, STEPS), why="an attacker who knows the records").centroids
+        stats = reveal(engine.cell_statistics(end), why="an attacker who knows the records")
+        found.append(stats.sums[stats.counts > 0])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def outside_support(previous: FloatArray, released: FloatArray, means: FloatArray) -> AnyArray:
+    """Which released centroids Ŝ (..., k, d) cannot come from clusters with `means` (k, d), shape (..., k).
+
+    Seen from the mean, with a = |previous - mean|: Ŝ lies at δ a with 0 < δ <= 1, and the angle between it and the line
+    previous -> mean is at most π/2 + arccos δ, or 0 with one feature. A point outside has density 0 under this mean,
+    and a positive one under the true mean: the ratio is infinite, whatever epsilon was claimed.
+    """
+    line, move = means - previous, released - means
+    a, length = np.linalg.norm(line, axis=-1), np.linalg.norm(move, axis=-1)
+    ratio = np.divide(length, a, out=np.full(length.shape, np.inf), where=np.broadcast_to(a > 0, length.shape))
+    cosine = np.sum(line * move, axis=-1) / np.maximum(a * length, 1e-300)
+    widest = 1.0 if released.shape[-1] == 1 else -np.sqrt(np.maximum(1 - np.minimum(ratio, 1.0) ** 2, 0.0))
+    outside = (ratio > 1 + CLOSE) | (cosine < widest - CLOSE)
+    still = (a == 0) & (length == 0)  # a degenerate zone is the mean itself
+    return np.asarray(outside & ~still)
+
+
+def degenerate_zones(radius: FloatArray) -> AnyArray:
+    """Which published zones are points, shape (..., k): there the centroid did not move, so it is the exact mean.
+
+    The algorithm adds no noise in that case, and shows that it is the case.
+    """
+    return np.asarray(radius == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class TranscriptCase:
+    """The posterior strategy from a public start. Seen: the first published zones and centroids, and the last ones.
+
+    Columns: zone centers (k d), radii (k), released centroids (k d), final centroids (k d).
+    """
+
+    data: Pair
+    start: FloatArray
+    step_epsilon: float
+    release_epsilon: float
+    score: Score = field(repr=False)
+
+    @property
+    def pair(self) -> str:
+        """Name of the pair."""
+        return self.data.name
+
+    @property
+    def why(self) -> str:
+        """What the pair is meant to bring out."""
+        return self.data.why
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """`runs` fits."""
+        method = posterior(
+            step_epsilon=self.step_epsilon,
+            release_epsilon=self.release_epsilon,
+            init=self.start,
+            publish_centroids=True,
+        )
+        engine, k = self.data.engine(with_record), len(self.start)
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        rows, spent = [], np.empty(runs)
+        for run in range(runs):
+            ledger = Ledger()
+            release = method.run(engine, k, ledger=ledger, rng=rng)
+            first = release.transcript[:k]
+            centers, radii = np.array([z.center for z in first]), np.array([z.radius for z in first])
+            shown = np.array([z.centroid for z in first], dtype=np.float64)
+            rows.append(np.concatenate([centers.ravel(), radii, shown.ravel(), release.centroids.ravel()]))
+            spent[run] = float(ledger.spent)
+        return Sample(np.array(rows), spent)
+
+    def scores(self) -> tuple[Score, ...]:
+        """The attack."""
+        return (self.score,)
+
+
+@dataclass(frozen=True, eq=False)
+class AttackScore:
+    """An attack as a score: how much better the transcript fits the means of D' than those of D."""
+
+    name: str
+    data: Pair
+    start: FloatArray
+    learns: bool = False
+
+    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
+        """The attack's score; the attacker knows both candidate data sets, and looks at no runs beforehand."""
+        k, d = self.start.shape
+
+        def score(rows: FloatArray) -> FloatArray:
+            center, radius = centroids_of(rows, k, d), rows[:, k * d : k * (d + 1)]
+            released = centroids_of(rows[:, k * (d + 1) :], k, d)
+            final = centroids_of(rows[:, k * (2 * d + 1) :], k, d)
+            if self.name == "degenerate zone":
+                return np.asarray(degenerate_zones(radius).sum(axis=1).astype(np.float64))
+            fits = []
+            misfit: AnyArray
+            for with_extra in (False, True):
+                if self.name == "mean from a published zone":
+                    misfit = zone_misfit(self.start, center, radius, self._means[with_extra]) > CLOSE
+                elif self.name == "support of the released centroids":
+                    misfit = outside_support(self.start, released, self._means[with_extra])
+                else:
+                    lower = np.array(self.data.bounds.lower)
+                    misfit = ray_misfit(final, self._sums[with_extra], lower) > CLOSE
+                fits.append(misfit.astype(np.float64).sum(axis=1))
+            return np.asarray(fits[0] - fits[1])
+
+        return score
+
+    @cached_property
+    def _means(self) -> tuple[FloatArray, FloatArray]:
+        """Exact means of the first cells, for D and D'."""
+        why = "an attacker who knows the records"
+        sides = (self.data.engine(side) for side in (False, True))
+        found = [reveal(e.cell_statistics(self.start), why=why).means(empty=self.start) for e in sides]
+        return found[0], found[1]
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        """Exact sums of possible last clusters, for D and D'."""
+        rng = np.random.default_rng(1)
+        sides = [fixed_point_sums(self.data.engine(side), len(self.start), 200, rng) for side in (False, True)]
+        return sides[0], sides[1]
+
+
+def attack_targets(epsilon: float) -> tuple[Target, ...]:
+    """Every attack against the posterior strategy at a total of about `epsilon`, from a public start."""
+    apart = np.array([[0.25, 0.75], [0.75, 0.25]])
+    made = {
+        "mean from a published zone": (duplicate(), apart),
+        "support of the released centroids": (outlier(), apart),
+        "ray of the final centroids": (duplicate(), apart),
+        "degenerate zone": (empty_cluster(), np.array([[0.25, 0.25], [0.75, 0.75], [0.1, 0.9]])),
+    }
+    targets = []
+    for name, (pair, start) in made.items():
+        case = TranscriptCase(pair, start, epsilon / 20, epsilon / 2, AttackScore(name, pair, start))
+        targets.append(Target(name, "method", "paper", (case,)))
+    return tuple(targets)

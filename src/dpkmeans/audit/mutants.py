@@ -1,0 +1,241 @@
+"""Mutants: our mechanisms and methods with one fault each. The audit has to find every one of them.
+
+None of this is private, and none of it is registered. Each mutant records in its ledger what the sound variant would
+spend, as a faulty implementation does; the audit compares what it finds with that record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.arrays import AnyArray, FloatArray, IntArray
+from dpkmeans.audit.cases import Case, Target
+from dpkmeans.audit.mechanisms import (
+    SENSITIVITY,
+    TableCase,
+    choice_cases,
+    cube_cases,
+    laplace_cases,
+    recentring_cases,
+    step_cases,
+)
+from dpkmeans.audit.methods import MethodCase
+from dpkmeans.audit.pairs import empty_cluster
+from dpkmeans.audit.scores import LaplaceRatio
+from dpkmeans.iteration.loop import Move, Step, Update
+from dpkmeans.iteration.updates import NoisyMean
+from dpkmeans.methods.base import Claim
+from dpkmeans.methods.noisy_lloyd import blum
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.exact import Exact, reveal
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace
+from dpkmeans.privacy.randomness import NoiseSource, Randomness
+from dpkmeans.privacy.schedules import StepBudget
+
+FACTORS = (1.2, 1.5, 2.0)
+WHY = "a mutant is not private"
+
+
+def _more(epsilon: Epsilon, factor: float) -> Epsilon:
+    return Epsilon(int(epsilon.nano * factor))
+
+
+@dataclass(frozen=True)
+class Thin:
+    """Noise of 1/factor of the scale."""
+
+    kind: type[Laplace] | type[Cube] | type[Choice]
+    epsilon: Epsilon
+    sensitivity: int
+    factor: float
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
+        """Records epsilon and loses `factor` times as much."""
+        ledger.spend(self.epsilon, label)
+        thin = self.kind(_more(self.epsilon, self.factor), self.sensitivity)
+        return thin.release(exact, ledger=Ledger(), rng=rng, label=label)
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """Two releases, one spend: the second column's is not recorded."""
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """Records half of what it loses."""
+        half = Laplace(self.epsilon.share(0.5), self.sensitivity)
+        first = half.release(exact.map(lambda t: t[:, :1]), ledger=ledger, rng=rng, label=label)
+        second = half.release(exact.map(lambda t: t[:, 1:]), ledger=Ledger(), rng=rng, label=label)
+        return np.hstack([first, second])
+
+
+@dataclass(frozen=True)
+class PerFeature:
+    """The sensitivity of one feature, where a record moves all of them."""
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """Sound for one column; loses epsilon in each."""
+        return Laplace(self.epsilon, self.sensitivity).release(exact, ledger=ledger, rng=rng, label=label)
+
+
+@dataclass(frozen=True)
+class FloatNoise:
+    """NumPy's Laplace noise on float64: the right scale, and low bits that tell what it was added to."""
+
+    epsilon: Epsilon
+    sensitivity: int
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
+        """Answers in units of the sensitivity."""
+        ledger.spend(self.epsilon, label)
+        values = reveal(exact, why=WHY) / self.sensitivity
+        return np.asarray(values + rng.generator.laplace(0.0, 1 / float(self.epsilon), values.shape))
+
+
+@dataclass(frozen=True)
+class ClipsAfterSum:
+    """Clips the sum to what n records inside the box could give, instead of each record to the box."""
+
+    epsilon: Epsilon
+    sensitivity: int
+    n_records: int
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """Noise for one record inside the box; a record far outside moves the sum farther."""
+        largest = self.n_records * self.sensitivity
+        clipped = exact.map(lambda sums: np.clip(sums, -largest, largest))
+        return Laplace(self.epsilon, self.sensitivity).release(clipped, ledger=ledger, rng=rng, label=label)
+
+
+@dataclass(frozen=True)
+class ThinStep:
+    """A noisy-mean step with 1/factor of the noise."""
+
+    factor: float
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Records the step's budget and uses more."""
+        ledger.spend(step.budget.total, "step")
+        more = StepBudget(counts=_more(step.budget.counts, self.factor), sums=_more(step.budget.sums, self.factor))
+        return NoisyMean().move(replace(step, budget=more), ledger=Ledger(), rng=rng)
+
+
+@dataclass(frozen=True)
+class ForgetfulStep:
+    """A noisy-mean step that records the spend on counts and forgets the one on sums."""
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """The right noise, half of the record."""
+        ledger.spend(step.budget.counts, "counts")
+        return NoisyMean().move(step, ledger=Ledger(), rng=rng)
+
+
+@dataclass(frozen=True)
+class SkipsEmpty:
+    """A noisy-mean step that adds no noise where a cluster is empty."""
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Branches on an exact count."""
+        empty = reveal(step.exact, why=WHY).counts == 0
+        return NoisyMean().move(step, ledger=ledger, rng=Randomness(rng.generator, _Skipping(rng.noise, empty)))
+
+
+class _Skipping:
+    """A source that leaves some rows as they are, in place."""
+
+    def __init__(self, source: NoiseSource, rows: AnyArray) -> None:
+        self._source, self._rows = source, rows
+
+    def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
+        released = self._source.laplace(values, scale)
+        released[self._rows] = values[self._rows]
+        return released
+
+    def geometric(self, size: int, scale: Fraction) -> IntArray:
+        return self._source.geometric(size, scale)
+
+    def below(self, n: int) -> int:
+        return self._source.below(n)
+
+    def below_each(self, bounds: AnyArray) -> AnyArray:
+        return self._source.below_each(bounds)
+
+    def loss(self, change: int, scale: Fraction) -> Fraction:
+        return self._source.loss(change, scale)
+
+
+def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[Target, ...]:
+    """Every mechanism and step with too little noise."""
+    budget = Epsilon.of(epsilon)
+    targets = []
+    for factor in factors:
+        laplace, cube, choice = (Thin(kind, budget, SENSITIVITY, factor) for kind in (Laplace, Cube, Choice))
+        made: dict[str, tuple[Case, ...]] = {
+            "Laplace": laplace_cases(laplace)[:1],
+            "Cube": cube_cases(cube)[:1],
+            "Choice": choice_cases(choice)[:1],
+            "noisy-mean step": step_cases(ThinStep(factor), budget)[:1],
+            "re-centring step": _thin_recentring(budget, factor),
+        }
+        targets += [_mutant(f"{name}, noise / {factor:g}", cases) for name, cases in made.items()]
+    return tuple(targets)
+
+
+def structural_targets(epsilon: float) -> tuple[Target, ...]:
+    """Every fault that is not one of scale."""
+    budget, step = Epsilon.of(epsilon), SENSITIVITY
+    unit = step / float(budget)
+    forgets = Forgetful(budget, step)
+    per_feature, floats = PerFeature(budget, step), FloatNoise(budget, step)
+    clips, inside = ClipsAfterSum(budget, step, 10), 5 * step
+    three = (step,) * 3
+    return (
+        _mutant(
+            "a spend not recorded",
+            (_table("both columns", forgets, (0, 0), (step, step), (2 * unit,) * 2), *_step(ForgetfulStep(), budget)),
+        ),
+        _mutant("sensitivity per feature", (_table("all", per_feature, (0, 0, 0), three, (unit,) * 3),)),
+        _mutant("no noise for empty clusters", step_cases(SkipsEmpty(), budget)[1:]),
+        _mutant("a start drawn from the records", (_rows_start(epsilon),), level="method"),
+        _mutant("float noise", (_table("one entry", floats, (0,), (step,), (1 / float(budget),)),)),
+        _mutant("clipping after the sum", (_table("far outside", clips, (inside,), (40 * step,), (unit,)),)),
+    )
+
+
+def mutant_targets(epsilon: float) -> tuple[Target, ...]:
+    """All mutants."""
+    return thin_targets(epsilon) + structural_targets(epsilon)
+
+
+def _mutant(name: str, cases: tuple[Case, ...], level: Any = "mechanism") -> Target:
+    return Target(f"mutant: {name}", level, "none", cases, mutant=True)
+
+
+def _table(
+    pair: str, mechanism: Any, answer: tuple[int, ...], answer_with: tuple[int, ...], scales: tuple[float, ...]
+) -> TableCase:
+    return TableCase(pair, "the fault shows", mechanism, answer, answer_with, LaplaceRatio(answer, answer_with, scales))
+
+
+def _step(update: Update, budget: Epsilon) -> tuple[Case, ...]:
+    return step_cases(update, budget)[:1]
+
+
+def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
+    sound = recentring_cases(budget)[0]
+    return (replace(sound, mechanism=Thin(Cube, budget, sound.mechanism.sensitivity, factor)),)
+
+
+def _rows_start(epsilon: float) -> MethodCase:
+    method = replace(blum(steps=1, init="rows"), claim=Claim.PROVED)
+    return MethodCase(method, empty_cluster(), epsilon)

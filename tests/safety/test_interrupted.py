@@ -1,0 +1,217 @@
+"""Disks that fill up, folders without permission, signals in a fit: old files stay, the ledger is right, codes tell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpkmeans import DPKMeans, Store
+from dpkmeans.cli import main
+from dpkmeans.errors import FileError, LedgerError
+from dpkmeans.files import write_text
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Spend
+from dpkmeans.privacy.randomness import SecureNoise
+
+ONE = Spend("counts", (Epsilon.of(0.25),))
+
+CHILD = """
+import os, sys, time
+from pathlib import Path
+from dpkmeans import files
+from dpkmeans.cli import main
+from dpkmeans.privacy.randomness import SecureNoise
+
+moment, ready = sys.argv[1], Path(sys.argv[2])
+
+def wait(*_):
+    ready.touch()
+    time.sleep(120)
+
+if moment == "draw":
+    SecureNoise.laplace = wait
+else:
+    files.os.fsync = wait
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.csv"
+    np.savetxt(path, np.random.default_rng(0).random((100, 2)), delimiter=",", fmt="%.6f")
+    return path
+
+
+def arguments(data: Path, ledger: Path, out: Path) -> list[str]:
+    options = ["--k", "2", "--bounds", "0:1", "--method", "blum", "--epsilon", "1", "--dataset", "visits"]
+    return ["fit", str(data), *options, "--ledger", str(ledger), "--out", str(out)]
+
+
+@pytest.mark.parametrize("moment", ["draw", "write"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_a_fit_leaves_the_old_file_and_the_right_ledger(tmp_path, data, moment, number, code):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    out, ready = folder / "model.json", tmp_path / "ready"
+    out.write_text("the old file")
+    store = Store.create(tmp_path / "ledger.db")
+    store.add("visits", 1.5)
+    command = [sys.executable, "-c", CHILD, moment, str(ready), *arguments(data, store.path, out)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 100
+    while not ready.exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=100)
+    assert child.returncode == code, errors
+    assert errors.splitlines()[-1].endswith("What was spent before stays spent.")
+    assert "Traceback" not in errors
+    assert [path.name for path in folder.iterdir()] == ["model.json"]
+    assert out.read_text() == "the old file"
+    assert store.dataset("visits").spent == Epsilon.of(1.0)
+    assert store.verify().intact
+
+
+# --- disks ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """A small disk of its own in memory; call it with mount options."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = []
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        try:
+            done = subprocess.run(command, capture_output=True, check=False)
+        except OSError:
+            pytest.skip("there is no mount command")
+        if done.returncode != 0:
+            pytest.skip("mounting a small disk is not permitted")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for _ in mounted:
+        subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
+
+
+def fill(folder: Path) -> Path:
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            return ballast
+
+
+def test_a_disk_that_fills_during_a_write_keeps_the_old_file(disk):
+    folder = disk("size=512k")
+    path = folder / "model.json"
+    write_text(path, "the old file")
+    with pytest.raises(FileError, match=r"No space left on device. The file was left as it was"):
+        write_text(path, "x" * 2**20)
+    assert path.read_text() == "the old file"
+    assert [file.name for file in folder.iterdir()] == ["model.json"]
+
+
+def test_a_full_disk_refuses_spends_and_loses_none(disk, monkeypatch):
+    folder = disk("size=1m")
+    store = Store.create(folder / "ledger.db")
+    store.add("visits", 10.0)
+    account = store.account("visits")
+    account.record(ONE)
+    ballast = fill(folder)
+    monkeypatch.setattr(SecureNoise, "laplace", None)
+    refused = 0
+    for _ in range(20):  # the log still has some room inside its last block
+        try:
+            account.record(ONE)
+        except LedgerError as error:
+            assert "full" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused > 0
+    spent = Epsilon.of(0.25 * (21 - refused))
+    assert store.dataset("visits").spent == spent
+    store.close()
+    ballast.unlink()
+    again = Store(folder / "ledger.db")
+    assert again.dataset("visits").spent == spent
+    again.account("visits").record(ONE)
+    assert again.verify().intact
+
+
+def test_a_fit_on_a_full_ledger_exits_with_4_and_draws_nothing(disk, data, tmp_path, monkeypatch, capsys):
+    folder = disk("size=1m")
+    store = Store.create(folder / "ledger.db")
+    store.add("visits", 10.0)
+    fill(folder)
+    monkeypatch.setattr(SecureNoise, "laplace", None)
+    for _ in range(20):
+        try:
+            store.account("visits").record(ONE)
+        except LedgerError:
+            break
+    out = tmp_path / "model.json"
+    assert main(arguments(data, store.path, out)) == 4
+    assert "error: the disk of" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_read_only_ledger_can_be_looked_at_and_not_spent_from(disk, data, tmp_path, capsys):
+    folder = disk("size=1m")
+    store = Store.create(folder / "ledger.db")
+    store.add("visits", 1.5)
+    store.close()
+    remount = ["mount", "-o", "remount,ro", str(folder)]
+    if subprocess.run(remount, capture_output=True, check=False).returncode:
+        pytest.skip("remounting is not permitted")
+    assert main(["ledger", "verify", str(store.path)]) == 0
+    assert main(["ledger", "show", str(store.path)]) == 0
+    capsys.readouterr()
+    assert main(arguments(data, store.path, tmp_path / "model.json")) == 4
+    assert "is read-only, so nothing can be spent" in capsys.readouterr().err
+    assert not (tmp_path / "model.json").exists()
+    with pytest.raises(FileError, match="Read-only file system"):
+        write_text(folder / "model.json", "new")
+    with pytest.raises(LedgerError):
+        Store.create(folder / "other.db")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind this user")
+def test_a_folder_without_permission_gives_typed_errors(tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    store = Store.create(folder / "ledger.db")
+    store.add("visits", 1.0)
+    store.close()
+    for name in ("ledger.db", "."):
+        (folder / name).chmod(0o555 if name == "." else 0o444)
+    try:
+        with pytest.raises(FileError, match="Permission denied"):
+            write_text(folder / "model.json", "new")
+        with pytest.raises(LedgerError, match="read-only"):
+            DPKMeans(2, bounds=(0, 1), epsilon=0.5, ledger=str(store.path), dataset="visits").fit([[0.5], [0.7]])
+    finally:
+        folder.chmod(0o755)
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    steps: list[str] = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (steps.append("rename"), rename(*names)))
+    write_text(tmp_path / "model.json", "new")
+    assert steps == ["sync", "rename", "sync"]

@@ -1,0 +1,198 @@
+"""A planted record appears in nothing that the library prints, raises, warns of, logs or, where proved, releases."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpkmeans import DPKMeans
+from dpkmeans.bounds import GRID
+from dpkmeans.cli import main
+from dpkmeans.errors import DPKMeansError
+from dpkmeans.methods import registry
+from dpkmeans.report import render_report
+
+BOX = 10.0
+MARKER = (7.1234567, 2.7654321)
+N = 1237  # private too
+RNG = np.random.default_rng(3)
+RECORDS = np.vstack([RNG.normal(3, 0.5, (600, 2)), RNG.normal(6, 0.5, (N - 601, 2)), [MARKER]]).clip(0, BOX)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "lloyd": {"guarantee": "none"},
+    "posterior": {"guarantee": "paper", "max_iter": 30},
+    "prior": {"guarantee": "paper", "max_iter": 30},
+}
+
+
+def traces() -> list[str]:
+    """The marker as it may be written: as given, on the grid, in unit coordinates, in grid steps."""
+    found = []
+    for value in MARKER:
+        steps = round(value / BOX * GRID)
+        found += [str(value)[:8], str(steps * BOX / GRID)[:9], str(steps / GRID)[:9], str(steps)]
+    return found
+
+
+def check(text: str, *, count: bool = True) -> None:
+    for trace in traces():
+        assert trace not in text
+    if count:
+        assert not re.search(rf"\b({N}|{N - 1})\b", text)
+
+
+class Everything(logging.Handler):
+    """Collects what is logged, warned of and printed."""
+
+    def __init__(self, capsys: Any) -> None:
+        super().__init__(level=0)
+        self.lines: list[str] = []
+        self.capsys = capsys
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def text(self) -> str:
+        printed = self.capsys.readouterr()
+        return "\n".join([*self.lines, printed.out, printed.err])
+
+
+@pytest.fixture
+def everything(capsys):
+    handler = Everything(capsys)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)  # numba's own debug log prints its byte code
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        handler.caught = caught
+        yield handler
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def all_of(everything: Any) -> str:
+    return everything.text() + "\n".join(str(warning.message) for warning in everything.caught)
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_a_fit_shows_nothing_and_a_proved_release_holds_nothing(name, everything, tmp_path):
+    options = OPTIONS.get(name, {"epsilon": 1.0})
+    model = DPKMeans(3, bounds=(0, BOX), method=name, verbose=True, **options).fit(RECORDS)
+    model.predict(RECORDS)
+    release = model.release_
+    check(all_of(everything))
+    check(repr(model))
+    if registry()[name].guarantee == "proved":
+        release.save(tmp_path / "model.json")
+        release.save_transcript(tmp_path / "t.jsonl")
+        texts = [render_report(release), repr(release), json.dumps(release.to_dict())]
+        for text in (*texts, *((tmp_path / file).read_text() for file in ("model.json", "t.jsonl"))):
+            check(text, count=False)
+
+
+def fit(records: Any = RECORDS, **options: Any) -> Callable[[], Any]:
+    given = {"bounds": (0, BOX), "epsilon": 1.0, "method": "su"} | options
+    return lambda: DPKMeans(given.pop("n_clusters", 3), **given).fit(records)
+
+
+def with_entry(value: Any) -> Any:
+    records = RECORDS.astype(object)
+    records[0, 0] = value
+    return records
+
+
+FAILURES: dict[str, Callable[[], Any]] = {
+    "NaN": fit(np.vstack([RECORDS, [[np.nan, 1.0]]])),
+    "infinite, bounds from data": fit(np.vstack([RECORDS, [[np.inf, 1]]]), bounds="from data", guarantee="none"),
+    "huge, bounds from data": fit(np.vstack([RECORDS, [[1e300, 1]]]), bounds="from data", guarantee="none"),
+    "text": fit(with_entry("7.1234567 someone")),
+    "object": fit(with_entry(object())),
+    "huge integer": fit(with_entry(10**400)),
+    "ragged": fit([*RECORDS.tolist(), [1.0]]),
+    "one dimension": fit(RECORDS.ravel()),
+    "three dimensions": fit(RECORDS[None]),
+    "complex": fit(RECORDS.astype(complex)),
+    "dates": fit(np.array([["2020-01-01"]] * N, dtype="datetime64[D]")),
+    "masked": fit(np.ma.masked_array(RECORDS, RECORDS > 7)),
+    "no features": fit(RECORDS[:, :0]),
+    "too many clusters": fit(RECORDS, n_clusters=5000, method="lloyd", guarantee="none", epsilon=None),
+    "wrong bounds": fit(bounds=([0, 0, 0], [1, 1, 1])),
+    "wrong init": fit(init=np.zeros((2, 2))),
+    "budget runs out": fit(method="posterior", guarantee="paper", epsilon=0.15),
+    "budget too small": fit(epsilon=1e-9),
+    "guarantee": fit(method="posterior"),
+    "fewer features in predict": lambda: fit()().predict(RECORDS[:, :1]),
+    "NaN in predict": lambda: fit()().predict(np.full((2, 2), np.nan)),
+    "other names in predict": lambda: fit(pd.DataFrame(RECORDS, columns=["a", "b"]))().predict(
+        pd.DataFrame(RECORDS, columns=["c", "d"])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_no_error_and_no_traceback_shows_a_record_or_their_number(name, everything):
+    with pytest.raises((DPKMeansError, ValueError)) as caught:
+        FAILURES[name]()
+    check("".join(traceback.format_exception(caught.value)))
+    check(all_of(everything))
+
+
+ROW = f"{MARKER[0]},{MARKER[1]}"
+FILES = {
+    "long row": "a,b\n" + "1,2\n" * 5 + f"{ROW},5\n",
+    "text cell": "a,b\n" + "1,2\n" * 5 + f"{ROW}x\n",
+    "empty cell": "a,b\n" + "1,2\n" * 5 + f"{MARKER[0]},\n{ROW}\n",
+    "mixed first row": f"a,{MARKER[0]}\n{ROW}\n",
+    "not UTF-8": f"a,b\n{ROW}\n\xff\xfe\n",
+    "quote": f'a,b\n{ROW}\n"{ROW}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_command_shows_no_record_of_a_bad_file(name, tmp_path, everything):
+    path = tmp_path / "visits.csv"
+    path.write_bytes(FILES[name].encode("latin-1"))
+    assert main(["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "2"]) == 4
+    check(all_of(everything), count=False)
+
+
+def test_an_unforeseen_fault_shows_its_type_alone(tmp_path, everything, monkeypatch):
+    def fault(*_: Any, **__: Any) -> None:
+        raise RuntimeError(f"cannot handle record {ROW}")
+
+    monkeypatch.setattr("dpkmeans.engines.memory.MemoryEngine.cell_statistics", fault)
+    path = tmp_path / "visits.csv"
+    np.savetxt(path, RECORDS, delimiter=",", fmt="%.7f")
+    assert main(["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "2"]) == 1
+    shown = all_of(everything)
+    check(shown)
+    assert "RuntimeError" in shown
+
+
+def test_the_command_shows_nothing_as_a_process(tmp_path):
+    path, out = tmp_path / "visits.csv", tmp_path / "model.json"
+    np.savetxt(path, RECORDS, delimiter=",", fmt="%.7f")
+    command = ["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "3", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-m", "dpkmeans", *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0
+    check(done.stdout + done.stderr)
+    check(Path(out).read_text(), count=False)
