@@ -114,6 +114,8 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join((OURS, *RIVALS)))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--rival-runs", type=int, default=0, help="runs of the others; as many as of ours by default")
+    parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, by far the slowest; as of the others")
+    parser.add_argument("--leave-out", default="", help="what takes too long, as in privgene@blobs64,privgene@blobs10")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignalWarning)
@@ -127,7 +129,11 @@ def main() -> None:
         for epsilon in map(float, options.epsilons.split(",")):
             medians = {}
             for method in methods:
+                if f"{method}@{name}" in options.leave_out.split(","):
+                    medians[method] = float("nan")
+                    continue
                 runs = options.runs if method == OURS else options.rival_runs or options.runs
+                runs = options.slow_runs or runs if method == "privgene" else runs
                 began = time.perf_counter()
                 costs = [cost(engine, centroids_of(method, engine, w.k, epsilon)) for _ in range(runs)]
                 medians[method] = float(np.median(costs)) / best
@@ -138,7 +144,7 @@ def main() -> None:
             shown = " ".join(f"{medians[m]:9.4f}" for m in methods)
             print(f"{name:9s} {epsilon:4.1f} {target or '':>7} {shown} {lloyd:9.4f}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        options.json.write_text(json.dumps(rows, indent=1))  # NaN: left out
 
 
 if __name__ == "__main__":

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from dpkmeans.bounds import FROM_DATA, Bounds
-from dpkmeans.data import as_records
-from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.guarantee import as_label, check_accepted
+from dpkmeans.errors import MethodError
+from dpkmeans.guarantee import as_label, check_accepted, check_accountable
 from dpkmeans.methods.base import Claim, guarantee_of
 from dpkmeans.methods.synopsis import SynopsisMethod, as_synopsis, build, counted
+from dpkmeans.opening import Where, open_data
+from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.store import Account, Store
 from dpkmeans.synopsis.synopsis import Synopsis, check_n_clusters
 
 
@@ -25,13 +30,15 @@ def make_synopsis(
     n_records: int | None = None,
     guarantee: str = "proved",
     random_state: Any = None,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Store | str | PathLike[str] | None = None,
+    dataset: str | None = None,
+    engine: Where = None,
 ) -> Synopsis:
     """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
 
     Everything computed from them afterwards is free: `fit(k)`, `explore(range(2, 20))`, any method. `n_clusters` is
     the largest k that is likely to be asked for; it decides how fine the synopsis is. `bounds`, `n_records`,
-    `guarantee`, `random_state` and `ledger` are as in `DPKMeans`.
+    `guarantee`, `random_state`, `ledger`, `dataset` and `engine` are as in `DPKMeans`.
 
     Guarantee: `proved`, epsilon-DP for add/remove-one neighbours. Proof: proofs/synopsis.md.
 
@@ -41,18 +48,38 @@ def make_synopsis(
     >>> synopsis.fit(3).centroids.shape
     (3, 2)
     """
-    records = as_records(X)
+    opened = open_data(X, engine)
     k = check_n_clusters(n_clusters)
     rng = Randomness.of(random_state)
     from_data = isinstance(bounds, str) and bounds == FROM_DATA
-    box = Bounds.read_from(records) if from_data else Bounds.of(bounds, records.shape[1])
-    check_accepted(guarantee_of(Claim.PROVED, box, rng), as_label(guarantee))
-    own = Ledger(epsilon, parent=ledger)
-    engine = MemoryEngine.of_records(records, box)
+    box = opened.read_bounds() if from_data else Bounds.of(bounds, opened.n_features)
+    offered = guarantee_of(Claim.PROVED, box, rng)
+    check_accepted(offered, as_label(guarantee))
+    account = _account(ledger, dataset, epsilon)
+    if account is not None:
+        check_accountable(offered)
+    own = Ledger(Epsilon.of(epsilon), parent=ledger if isinstance(ledger, Ledger) else account)
     method = SynopsisMethod("synopsis", counted(n_records), recentre=False)
-    points, plan = build(engine, k, method, ledger=own, rng=rng)
-    made = as_synopsis(points, engine, own, rng, kind=type(plan.builder).__name__.lower())
-    return replace(made, feature_names=_names(X))
+    with closing(opened.engine(box)) as held:
+        points, plan = build(held, k, method, ledger=own, rng=rng)
+        made = as_synopsis(points, held, own, rng, kind=type(plan.builder).__name__.lower())
+    if account is not None:
+        account.settle()
+    return replace(made, feature_names=opened.names or _names(X))
+
+
+def _account(
+    ledger: Ledger | Store | str | PathLike[str] | None, dataset: str | None, epsilon: float
+) -> Account | None:
+    """An account in a durable ledger, if there is one. Refuses here what the cap does not allow."""
+    if ledger is None or isinstance(ledger, Ledger):
+        if dataset is not None:
+            raise MethodError("dataset names the records in a durable ledger; write ledger='ledger.db' as well.")
+        return None
+    if dataset is None:
+        raise MethodError("a durable ledger needs the name of the records in it: write dataset='visits', say.")
+    store = ledger if isinstance(ledger, Store) else Store(Path(ledger))
+    return store.account(dataset, promised=epsilon, note="synopsis")
 
 
 def _names(X: Any) -> tuple[str, ...] | None:

@@ -10,12 +10,24 @@ from cyclopts import App, CycloptsError, Parameter
 
 import dpkmeans
 from dpkmeans import cli_output as output
-from dpkmeans.cli import DONE, USAGE
+from dpkmeans.cli import DATA, DONE, USAGE
 from dpkmeans.cli_audit import audit
-from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, read_for, sides
+from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, read_for, sides, split_columns
 from dpkmeans.cli_ledger import app as ledger_app
+from dpkmeans.cli_reproduce import reproduce
+from dpkmeans.cli_scale import (
+    EngineName,
+    NullsName,
+    in_memory,
+    label_files,
+    open_files_for,
+    where,
+    write_labels,
+)
+from dpkmeans.cli_synopsis import explore, synopsis
 
 if TYPE_CHECKING:
+    from dpkmeans.arrays import AnyArray
     from dpkmeans.privacy.store import Store
     from dpkmeans.release import Release
     from dpkmeans.tables import Table
@@ -36,6 +48,9 @@ app = App(
 
 app.command(ledger_app)
 app.command(audit)
+app.command(synopsis)
+app.command(explore)
+app.command(reproduce)
 
 Json = Annotated[bool, Parameter(show_default=False)]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
@@ -73,19 +88,24 @@ def fit(
     ledger: Path | None = None,
     dataset: str | None = None,
     analyst: str | None = None,
+    engine: EngineName | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    memory: str | None = None,
+    nulls: NullsName = "refuse",
     out: Path | None = None,
     transcript: Path | None = None,
     report: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Cluster the records of a CSV or Parquet file and release the centroids.
+    """Cluster the records of CSV or Parquet files and release the centroids.
 
     Example: dpkmeans fit visits.csv --k 8 --bounds 0:100 --epsilon 1 --out model.json
 
     Parameters
     ----------
     data:
-        CSV (also .gz) or Parquet file.
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     k:
         Number of clusters.
     epsilon:
@@ -116,6 +136,16 @@ def fit(
         The name of these records in the ledger.
     analyst:
         In whose name to spend; by default the user's.
+    engine:
+        Where the work is done. By default one small file is held in memory, and all else is streamed.
+    scheduler:
+        Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default.
+    workers:
+        How many worker processes to start here (dask, spark).
+    memory:
+        What each of them may use, such as 500MB.
+    nulls:
+        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
         Write the model here (JSON).
     transcript:
@@ -129,12 +159,20 @@ def fit(
     check_outputs(out, transcript, report, inputs=(data,) if ledger is None else (data, ledger))
     if report is not None:
         _require_report()
+    place = where(engine, scheduler, workers, memory)
     with output.status(f"Reading {data}"):
-        table = read(data, columns, header)
+        records: Any
+        if in_memory(data, engine, nulls):
+            table = read(data, columns, header)
+            records, n_features, names = table.records, table.records.shape[1], table.names
+        else:
+            opened = open_files_for(data, split_columns(columns), header, nulls, place)
+            records, n_features, names = opened, opened.n_features, opened.names
     release = _fitted(
-        table,
+        records,
+        names,
         n_clusters=k,
-        bounds=pairs if isinstance(pairs, str) else sides(pairs, table.records.shape[1]),
+        bounds=pairs if isinstance(pairs, str) else sides(pairs, n_features),
         epsilon=epsilon,
         method=method,
         guarantee=guarantee,
@@ -155,9 +193,16 @@ def fit(
 
 @app.command
 def predict(
-    model: Path, data: Path, /, *, columns: str | None = None, header: Header = None, out: Path | None = None
+    model: Path,
+    data: Path,
+    /,
+    *,
+    columns: str | None = None,
+    header: Header = None,
+    nulls: NullsName = "refuse",
+    out: Path | None = None,
 ) -> None:
-    """The nearest centroid of each record, as a CSV column called cluster. Not private.
+    """The nearest centroid of each record, as a column called cluster. Not private.
 
     Example: dpkmeans predict model.json visits.csv --out clusters.csv
 
@@ -166,46 +211,50 @@ def predict(
     model:
         Model file from: dpkmeans fit --out.
     data:
-        CSV (also .gz) or Parquet file.
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes.
     columns:
         Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
     header:
         Whether the first row of a CSV file holds names. Found out by default.
+    nulls:
+        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
-        Write here instead of to stdout.
+        Write here instead of to stdout: Parquet if the name ends in .parquet, else CSV.
     """
     from dpkmeans.release import Release
 
     check_outputs(out, inputs=(model, data))
     release = Release.load(model)
-    table = read_for(release, data, columns, header)
-    lines = ["cluster", *_nearest(release, table)]
-    output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
-    if out is None:
-        output.print_lines(lines)
+    if in_memory(data, None, nulls):
+        labels = iter([_nearest(release, read_for(release, data, columns, header))])
     else:
-        from dpkmeans.files import write_text
-
-        write_text(out, "\n".join(map(str, lines)) + "\n")
+        labels = label_files(release, data, split_columns(columns), header, nulls)
+    output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
+    write_labels(labels, out)
 
 
 @app.command
-def show(model: Path, /, *, json: Json = False) -> None:
+def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> int:
     """What a model file holds: the guarantee, the budget and the centroids.
 
-    Example: dpkmeans show model.json
+    Example: dpkmeans show model.json --verify
 
     Parameters
     ----------
     model:
         Model file from: dpkmeans fit --out.
+    verify:
+        Recompute the certificate of convergence from the model alone; exit code 4 where a statement does not hold.
     json:
         Print it as JSON.
     """
     from dpkmeans.release import Release
 
     release = Release.load(model)
+    if verify:
+        return _verified(release, json=json)
     output.print_json(release.to_dict()) if json else output.print_release(release)
+    return DONE
 
 
 @app.command
@@ -253,7 +302,7 @@ def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
     from dpkmeans.tables import Table
 
     table = Table(visits(), FEATURES)
-    release = _fitted(table, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
+    release = _fitted(table.records, table.names, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
     write_report(release, out)
     found = match(release.centroids)
     if json:
@@ -269,13 +318,25 @@ def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
     output.note(f"The report is in {out}")
 
 
-def _fitted(table: Table, **parameters: Any) -> Release:
+def _verified(release: Release, *, json: bool) -> int:
+    """Print each statement of the certificate with its verdict; the exit code says whether all hold."""
+    from dpkmeans.synopsis.certificate import verify
+
+    verdicts = verify(release)
+    if json:
+        output.print_json([{"statement": v.statement, "holds": v.holds} for v in verdicts])
+    else:
+        output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in verdicts)
+    return DONE if all(v.holds for v in verdicts) else DATA
+
+
+def _fitted(records: Any, names: tuple[str, ...] | None, **parameters: Any) -> Release:
     """Fit and return the release alone; labels stay behind."""
     with output.status("Fitting"):
         from dpkmeans.estimator import DPKMeans
 
-        release = DPKMeans(**parameters).fit(table.records).release_
-    return replace(release, feature_names=table.names)
+        release = DPKMeans(**parameters).fit(records).release_
+    return replace(release, feature_names=names)
 
 
 def _store(ledger: Path, analyst: str | None) -> Store:
@@ -284,16 +345,12 @@ def _store(ledger: Path, analyst: str | None) -> Store:
     return Store(ledger, analyst=analyst)
 
 
-def _nearest(release: Release, table: Table) -> list[int]:
+def _nearest(release: Release, table: Table) -> AnyArray:
     """Number of the nearest centroid, record by record. Not private."""
-    import numpy as np
-
     from dpkmeans.engines.memory import MemoryEngine
 
     box = release.bounds
-    centroids = (release.centroids - np.asarray(box.lower)) / box.longest_side
-    labels: list[int] = MemoryEngine.of_records(table.records, box).labels(centroids).tolist()
-    return labels
+    return MemoryEngine.of_records(table.records, box).labels(box.unit_of(release.centroids))
 
 
 def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:

@@ -48,10 +48,10 @@ def read(data: Path, columns: str | None, header: bool | None) -> Table:
     """The records of a file, in the columns that were asked for."""
     from dpkmeans.tables import read_table
 
-    return read_table(data, columns=_split(columns), header=header)
+    return read_table(data, columns=split_columns(columns), header=header)
 
 
-def _split(columns: str | None) -> list[str] | None:
+def split_columns(columns: str | None) -> list[str] | None:
     """Names between commas; a name that holds a comma stands in double quotes."""
     if columns is None:
         return None
@@ -62,7 +62,7 @@ def read_for(release: Release, data: Path, columns: str | None, header: bool | N
     """The records in the columns of the model: those asked for, else those of its names, else all."""
     from dpkmeans.tables import has_names, read_table
 
-    chosen = _split(columns)
+    chosen = split_columns(columns)
     if chosen is None and release.feature_names is not None and has_names(data, header=header):
         chosen = list(release.feature_names)
     table = read_table(data, columns=chosen, header=header)

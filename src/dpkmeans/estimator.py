@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpkmeans.arrays import AnyArray, FloatArray, LabelArray
 from dpkmeans.bounds import FROM_DATA, Bounds
 from dpkmeans.data import as_records
+from dpkmeans.engines.blocks import BlockEngine
+from dpkmeans.engines.clusters import Stream
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BoundsError, DataError, MethodError
 from dpkmeans.guarantee import as_label, check_accepted, check_accountable
 from dpkmeans.methods import make_method
 from dpkmeans.methods.base import Method, guarantee_of
+from dpkmeans.opening import Opened, Where, open_data
 from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -48,6 +53,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     ledger : a `Ledger` that sees every spend of this fit as well, or the path of a durable one (or its `Store`).
     dataset : the name of the records in a durable ledger. Their cap there holds over all fits, by anyone; what this
         fit spends is on the disk before its noise is drawn.
+    engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
+        `Dask(workers=2)`. By default, what suits the records: arrays and frames in memory; files and streams are read
+        again for each pass; Dask and Spark objects stay where they are.
     verbose : print a line about the result.
 
     Attributes
@@ -55,7 +63,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     release_ : `Release`, the public result. Publish this and nothing else.
     cluster_centers_ : released centroids, shape (k, d), in the units of the data.
     labels_ : nearest centroid of each record, shape (n,). Not private: for the data holder only, never written to a
-        file.
+        file. Only for records in memory.
     n_iter_, n_passes_ : iterations and passes over the data, without the last, confirming pass.
 
     Notes
@@ -86,6 +94,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         random_state: Any = None,
         ledger: Ledger | Store | str | PathLike[str] | None = None,
         dataset: str | None = None,
+        engine: Where = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -101,10 +110,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.engine = engine
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> DPKMeans:
-        """Cluster the records `X`, shape (n, d).
+        """Cluster the records `X`, shape (n, d): an array, frame, path, `Files`, stream, Dask or Spark object.
 
         Refuses before spending if the label would be too weak, or the promised total too much for the ledger.
         """
@@ -114,23 +124,25 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         rng = Randomness.of(self.random_state)
         account = self._account(method)
         ledger = Ledger(self.epsilon, parent=account or self._parent())
-        records = self._checked_records(X, reset=True)
-        box = self._box(records)
+        opened = self._opened(X, reset=True)
+        box = self._box(opened)
         offered = guarantee_of(method.offers(), box, rng)
         check_accepted(offered, accepted)
         if account is not None:
             check_accountable(offered)
 
-        engine = MemoryEngine.of_records(records, box)
-        release = method.run(engine, k, ledger=ledger, rng=rng)
-        if account is not None:
-            account.settle()
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            release = _with_names(release, names)
-        self.release_ = release
-        self.cluster_centers_: FloatArray = release.centroids.copy()
-        self.labels_: LabelArray = engine.labels(self._unit_centroids())
+        with closing(opened.engine(box)) as engine:
+            release = method.run(engine, k, ledger=ledger, rng=rng)
+            if account is not None:
+                account.settle()
+            names = getattr(self, "feature_names_in_", None)
+            if names is not None:
+                release = _with_names(release, names)
+            self.release_ = release
+            self.cluster_centers_: FloatArray = release.centroids.copy()
+            self.__dict__.pop("labels_", None)
+            if isinstance(engine, MemoryEngine):
+                self.labels_: LabelArray = engine.labels(self._unit_centroids())
         self.n_iter_ = max(release.n_iter, 1)
         self.n_passes_ = release.n_passes
         self._n_features_out = k
@@ -140,7 +152,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def predict(self, X: Any) -> LabelArray:
         """Nearest centroid of each record of `X`, shape (n,). Not private: it says where each record lies."""
-        return self._engine(X).labels(self._unit_centroids())
+        with closing(self._engine(X)) as engine:
+            if isinstance(engine, MemoryEngine):
+                return engine.labels(self._unit_centroids())
+            if not isinstance(engine, StreamEngine):
+                raise MethodError("predict takes arrays, frames, files and streams; not Dask and Spark objects.")
+            return np.concatenate([labels.astype(np.int32) for labels in engine.label_batches(self._unit_centroids())])
 
     def transform(self, X: Any) -> FloatArray:
         """Distance of each record to each centroid, shape (n, k), in the units of the data. Not private."""
@@ -152,14 +169,39 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the cost of `X` under the released centroids, in squared units of the data. Not private."""
-        engine = self._engine(X)
-        stats = reveal(engine.cell_statistics(self._unit_centroids()), why="for the data holder's eyes")
+        with closing(self._engine(X)) as engine:
+            stats = reveal(engine.cell_statistics(self._unit_centroids()), why="for the data holder's eyes")
         return -stats.cost * self.release_.bounds.longest_side**2
 
-    def _engine(self, X: Any) -> MemoryEngine:
+    def report(self, path: str | PathLike[str] | None = None) -> str:
+        """A self-contained HTML page about `release_` alone, as text; also written to `path` where one is given."""
         check_is_fitted(self)
-        records = self._checked_records(X, reset=False)
-        return MemoryEngine.of_records(self._finite(records), self.release_.bounds)
+        return self.release_.report(None if path is None else Path(path))
+
+    def _engine(self, X: Any) -> BlockEngine:
+        check_is_fitted(self)
+        opened = self._opened(X, reset=False)
+        if opened.records is not None:
+            self._finite(opened.records)
+        return opened.engine(self.release_.bounds)
+
+    def _opened(self, X: Any, *, reset: bool) -> Opened:
+        """The records, checked against the names and the number of features of the fit unless this is one."""
+        names = None if reset or not isinstance(X, str | Path) else getattr(self, "feature_names_in_", None)
+        here = self.engine if reset or self.engine == "memory" or isinstance(self.engine, Stream) else None
+        opened = open_data(X, here, columns=None if names is None else names.tolist())
+        if opened.records is not None:
+            validate_data(self, X=X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = opened.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if opened.names is not None:
+                self.feature_names_in_ = np.array(opened.names, dtype=object)
+        elif opened.n_features != self.n_features_in_:
+            raise DataError(
+                f"X has {opened.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_}."
+            )
+        return opened
 
     def _finite(self, records: AnyArray) -> AnyArray:
         if self.release_.bounds.from_data and not np.isfinite(records).all():
@@ -216,20 +258,21 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def _parent(self) -> Ledger | None:
         return self.ledger if isinstance(self.ledger, Ledger) else None
 
-    def _box(self, records: AnyArray) -> Bounds:
+    def _box(self, opened: Opened) -> Bounds:
         if isinstance(self.bounds, str) and self.bounds == FROM_DATA:
             try:
-                return Bounds.read_from(records)
+                return opened.read_bounds()
             except BoundsError as error:
                 raise DataError(str(error)) from None
-        return Bounds.of(self.bounds, records.shape[1])
+        return Bounds.of(self.bounds, opened.n_features)
 
     def _unit_centroids(self) -> FloatArray:
         return self.release_.bounds.unit_of(self.cluster_centers_)
 
     def __sklearn_clone__(self) -> DPKMeans:
-        """An unfitted twin. It shares the ledger: a copy of one would forget what was spent."""
-        parameters = copy.deepcopy(self.get_params(deep=False), {id(self.ledger): self.ledger})
+        """An unfitted twin. It shares the ledger (a copy of one would forget what was spent) and the engine."""
+        shared = {id(self.ledger): self.ledger, id(self.engine): self.engine}
+        parameters = copy.deepcopy(self.get_params(deep=False), shared)
         twin = type(self)(**parameters)
         if hasattr(self, "_sklearn_output_config"):
             twin._sklearn_output_config = copy.deepcopy(self._sklearn_output_config)

@@ -12,7 +12,7 @@ import numpy as np
 from dpkmeans.arrays import FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.errors import FileError
-from dpkmeans.files import read_json, read_lines, write_json, write_lines
+from dpkmeans.files import read_json, read_lines, write_json, write_lines, write_text
 from dpkmeans.guarantee import Guarantee
 from dpkmeans.plain import (
     bounds_from_plain,
@@ -85,6 +85,21 @@ class Release:
     def summary(self) -> str:
         """The guarantee in one sentence."""
         return self.guarantee.in_words(self.epsilon_spent)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from dpkmeans.report.notebook import fragment
+
+        return fragment(self)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """One self-contained HTML page about this release, as text; also written to `path` where one is given."""
+        from dpkmeans.report import render_report
+
+        page = render_report(self)
+        if path is not None:
+            write_text(path, page)
+        return page
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -16,10 +16,10 @@ import numpy as np
 from dpkmeans.arrays import FloatArray
 from dpkmeans.errors import DataError, FileError
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _LONGEST_FIRST_ROW = 2**20
-_BLOCK = 2**24
+CSV_BLOCK = 2**24
 _HEADER_HINT = "Write --header if the first row holds names, --no-header if it is a record."
 
 
@@ -32,7 +32,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """What is known of a CSV file from its first row."""
 
     n_columns: int
@@ -51,26 +51,28 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None, header
         A first row that mixes the two is an error, since a record taken for names could be printed.
     """
     source = Path(path)
-    start = _first_bytes(source)
-    if _is_parquet(source, start):
+    start = first_bytes(source)
+    if is_parquet(source, start):
         return _read_parquet(source, columns)
-    return _read_csv(source, columns, header, zipped=start.startswith(_GZIP_MAGIC))
+    return _read_csv(source, columns, header, zipped=start.startswith(GZIP_MAGIC))
 
 
 def has_names(path: str | Path, *, header: bool | None = None) -> bool:
     """Whether the file names its columns: Parquet does, CSV by its header; see `read_table`."""
     source = Path(path)
-    start = _first_bytes(source)
-    if _is_parquet(source, start):
+    start = first_bytes(source)
+    if is_parquet(source, start):
         return True
-    return _layout(source, header, zipped=start.startswith(_GZIP_MAGIC)).names is not None
+    return csv_layout(source, header, zipped=start.startswith(GZIP_MAGIC)).names is not None
 
 
-def _is_parquet(source: Path, start: bytes) -> bool:
+def is_parquet(source: Path, start: bytes) -> bool:
+    """By its ending or its first bytes."""
     return source.suffix.lower() in {".parquet", ".pq"} or start == _PARQUET_MAGIC
 
 
-def _first_bytes(source: Path) -> bytes:
+def first_bytes(source: Path) -> bytes:
+    """The first four bytes of a file, which tell formats apart."""
     if source.is_dir():
         raise FileError(f"{source} is a folder. Give one CSV or Parquet file.")
     try:
@@ -83,7 +85,8 @@ def _first_bytes(source: Path) -> bytes:
     return start
 
 
-def _pyarrow() -> Any:
+def require_pyarrow() -> Any:
+    """The module, or an error that says how to install it."""
     try:
         import pyarrow
     except ImportError:
@@ -92,17 +95,19 @@ def _pyarrow() -> Any:
 
 
 def _read_csv(source: Path, columns: Sequence[str] | None, header: bool | None, *, zipped: bool) -> Table:
-    pa = _pyarrow()
+    pa = require_pyarrow()
     from pyarrow import csv as arrow_csv
 
-    layout = _layout(source, header, zipped=zipped)
-    chosen = _choose(source, columns, layout.names, layout.n_columns)
+    layout = csv_layout(source, header, zipped=zipped)
+    chosen = choose_columns(source, columns, layout.names, layout.n_columns)
     numbers = [str(j) for j in range(layout.n_columns)]
     try:
         with pa.input_stream(str(source), compression="gzip" if zipped else None) as stream:
             table = arrow_csv.read_csv(
                 stream,
-                arrow_csv.ReadOptions(column_names=numbers, skip_rows=layout.lines_before_records, block_size=_BLOCK),
+                arrow_csv.ReadOptions(
+                    column_names=numbers, skip_rows=layout.lines_before_records, block_size=CSV_BLOCK
+                ),
                 convert_options=arrow_csv.ConvertOptions(include_columns=[numbers[j] for j in chosen]),
             )
     except pa.ArrowInvalid:  # its text may quote a record
@@ -111,11 +116,12 @@ def _read_csv(source: Path, columns: Sequence[str] | None, header: bool | None, 
             f"{layout.n_columns}. Separate cells by commas, and quote cells that hold a comma."
         ) from None
     except (OSError, EOFError, pa.ArrowException):
-        raise _damaged(source) from None
+        raise damaged(source) from None
     return _as_table(source, table, chosen, layout.names)
 
 
-def _layout(source: Path, header: bool | None, *, zipped: bool) -> _Layout:
+def csv_layout(source: Path, header: bool | None, *, zipped: bool) -> Layout:
+    """Columns, names and header of a CSV file, from its first row."""
     first, n_lines, more = _first_row(source, zipped=zipped)
     numeric = [_is_number(cell) for cell in first]
     if header is None:
@@ -126,10 +132,10 @@ def _layout(source: Path, header: bool | None, *, zipped: bool) -> _Layout:
             )
         header = not any(numeric)
     if header and not more:
-        raise _no_rows(source)
+        raise no_rows(source)
     if header:
-        return _Layout(len(first), tuple(cell.strip() for cell in first), n_lines)
-    return _Layout(len(first), None, 0)
+        return Layout(len(first), tuple(cell.strip() for cell in first), n_lines)
+    return Layout(len(first), None, 0)
 
 
 def _first_row(source: Path, *, zipped: bool) -> tuple[list[str], int, bool]:
@@ -138,7 +144,7 @@ def _first_row(source: Path, *, zipped: bool) -> tuple[list[str], int, bool]:
         with gzip.open(source, "rb") if zipped else source.open("rb") as file:
             start = file.read(_LONGEST_FIRST_ROW)
     except (OSError, EOFError, zlib.error):
-        raise _damaged(source) from None
+        raise damaged(source) from None
     try:
         text = start.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -167,13 +173,13 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_parquet(source: Path, columns: Sequence[str] | None) -> Table:
-    pa = _pyarrow()
+    pa = require_pyarrow()
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(source) as file:
             names = tuple(file.schema_arrow.names)
-            chosen = _choose(source, columns, names, len(names))
+            chosen = choose_columns(source, columns, names, len(names))
             if len(set(names)) < len(names):
                 raise DataError(f"{source} has several columns of the same name. Rename them.")
             table = file.read(columns=[names[j] for j in chosen])
@@ -184,7 +190,7 @@ def _read_parquet(source: Path, columns: Sequence[str] | None) -> Table:
     return _as_table(source, table, chosen, names)
 
 
-def _choose(source: Path, columns: Sequence[str] | None, names: tuple[str, ...] | None, n: int) -> list[int]:
+def choose_columns(source: Path, columns: Sequence[str] | None, names: tuple[str, ...] | None, n: int) -> list[int]:
     """Positions of the columns that were asked for."""
     if columns is None:
         return list(range(n))
@@ -209,7 +215,7 @@ def _known(names: tuple[str, ...] | None, n: int) -> str:
 
 def _as_table(source: Path, table: Any, chosen: list[int], names: tuple[str, ...] | None) -> Table:
     if table.num_rows == 0:
-        raise _no_rows(source)
+        raise no_rows(source)
     records = np.empty((table.num_rows, len(chosen)))
     for place, j in enumerate(chosen):
         label = repr(names[j]) if names is not None else f"number {j}"
@@ -235,9 +241,11 @@ def _as_numbers(source: Path, column: Any, label: str) -> FloatArray:
     return values
 
 
-def _no_rows(source: Path) -> DataError:
+def no_rows(source: Path) -> DataError:
+    """The error for a file without records."""
     return DataError(f"{source} has no records, only a header. Give a file with at least one record.")
 
 
-def _damaged(source: Path) -> FileError:
+def damaged(source: Path) -> FileError:
+    """The error for a file that ends too early."""
     return FileError(f"{source} is damaged: it cannot be read to its end. Restore it or write it again.")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import sys
 from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
+from dpkmeans import DPKMeans
 from dpkmeans.bounds import Bounds
 from dpkmeans.errors import FileError
 from dpkmeans.guarantee import Guarantee
@@ -17,6 +22,9 @@ from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 from dpkmeans.release import PublishedZone, Release
 from dpkmeans.report import render_report, write_report
+from dpkmeans.report.numbers import costs_of
+from dpkmeans.report.way import frames_of
+from dpkmeans.synopsis.certificate import verify
 
 
 def a_release(n_features: int = 2, label: str = "proved") -> Release:
@@ -59,29 +67,36 @@ def test_the_guarantee_comes_before_the_centroids():
 def test_every_label_says_what_it_gives_and_what_not(label):
     page = render_report(a_release(label=label))
     assert "What it does not give" in page
-    assert f"var(--{label})" in page
+    assert f'class="guarantee {label}"' in page
     assert ("Do not publish" in page or "do not publish" in page) == (label != "proved")
 
 
-def test_the_page_loads_nothing_and_runs_nothing():
+def hash_of(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script():
     page = render_report(with_transcript(a_release()))
-    assert (
-        "default-src &#39;none&#39;" in page or "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in page
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.S)
+    [script] = re.findall(r"<script>(.*?)</script>", page, re.S)
+    assert policy == (
+        f"default-src 'none'; style-src '{hash_of(style)}'; script-src '{hash_of(script)}'; img-src data:"
     )
     assert "http:" not in page
     assert "https:" not in page
-    assert "<script" not in page
+    assert " style=" not in page
     assert "prefers-color-scheme: dark" in page
-    assert len(page) < 400_000
+    assert len(page.encode()) < 400_000
     sources = re.findall(r'(?:src|srcset|href)="([^"]{0,30})', page)
     assert sources
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    assert all(source.startswith(("data:image/svg+xml;base64,", "#")) for source in sources)
 
 
 def test_names_from_a_stranger_are_only_text():
     names = ("<script>alert(1)</script>", "$x_1$ {{ 7 * 7 }}")
     page = render_report(replace(a_release(), feature_names=names))
-    assert "<script" not in page
+    assert "<script>alert" not in page
     assert "&lt;script&gt;" in page
     assert "{{ 7 * 7 }}" in page
     pictures = [base64.b64decode(text).decode() for text in re.findall(r"base64,([^\"]+)", page)]
@@ -105,6 +120,8 @@ def test_a_release_without_spends_names_sizes_or_epsilon_can_be_shown():
 def test_the_transcript_adds_a_summary_and_a_picture():
     plain, told = render_report(a_release()), render_report(with_transcript(a_release()))
     assert told.count("<figure>") == plain.count("<figure>") + 1
+    assert 'id="frames"' in told
+    assert "<script" not in plain
     assert "12 lines over 4 iterations" in told
 
 
@@ -120,3 +137,147 @@ def test_without_jinja2_the_error_names_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(FileError, match=r"pip install 'dpkmeans\[report\]'"):
         write_report(a_release(), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def fitted() -> DPKMeans:
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(c, 0.05, (1500, 3)) for c in ((0.2, 0.3, 0.8), (0.7, 0.6, 0.2))])
+    X[17] = PLANTED
+    return DPKMeans(2, epsilon=1.0, bounds=(0, 1), method="synopsis-prior").fit(X)
+
+
+PLANTED = (0.3141592, 0.2718281, 0.5772156)
+
+
+def test_the_estimator_and_the_release_give_their_report(fitted, tmp_path):
+    page = fitted.report()
+    assert fitted.report(tmp_path / "a.html") == page == (tmp_path / "a.html").read_text()
+    assert fitted.release_.report() == page
+    with pytest.raises(NotFittedError):
+        DPKMeans(2).report()
+
+
+def test_no_report_shows_a_planted_record(fitted):
+    page = fitted.report()
+    pictures = "".join(base64.b64decode(text).decode() for text in re.findall(r"base64,([^\"]+)", page))
+    shown = page + pictures + fitted.release_._repr_html_()
+    for value in PLANTED:
+        for digits in (4, 5, 6):
+            assert f"{value:.{digits}f}" not in shown
+
+
+def test_the_certificate_gives_costs_verdicts_and_other_numbers_of_clusters(fitted):
+    page = fitted.report()
+    assert page.count("✓ holds") == len(verify(fitted.release_))
+    assert "✗" not in page
+    for title in ("Certificate of convergence", "Other numbers of clusters", "The way of the centroids"):
+        assert title in page
+    zones, lloyd = costs_of(fitted.release_)
+    assert f"over {len(zones) + len(lloyd)} passes, from {zones[0]:.4g} to {lloyd[-1]:.4g}" in page
+
+
+def test_a_certificate_that_was_changed_is_shown_as_one_that_does_not_hold(fitted):
+    changed = {**fitted.release_.certificate, "lloyd_costs": [9.0, 9.0, 9.0]}
+    assert "✗ does not hold" in render_report(replace(fitted.release_, certificate=changed))
+    for damaged in ({"points": 3}, {**fitted.release_.certificate, "start": "x"}, {}):
+        assert "✗ does not hold" in render_report(replace(fitted.release_, certificate=damaged))
+
+
+def test_the_frames_start_at_the_start_and_end_at_the_release(fitted):
+    frames = frames_of(fitted.release_)
+    assert frames[0].words == "Start"
+    assert frames[-1].centroids is fitted.release_.centroids
+    zoned = [frame for frame in frames if frame.zones is not None]
+    assert len(zoned) == max(zone.iteration for zone in fitted.release_.transcript)
+    for frame in zoned:
+        away = np.linalg.norm(frame.zones.center - frame.centroids, axis=1)
+        assert (away <= frame.zones.radius + 1e-9).all()
+        apart = np.linalg.norm(frame.zones.center - frame.convergent.center, axis=1)
+        assert (apart + frame.zones.radius <= frame.convergent.radius + 1e-9).all()
+
+
+def test_hundreds_of_spends_are_shown_by_kind():
+    spends = tuple(Spend(f"step {t}: {what}", (Epsilon.of(0.001),)) for t in range(200) for what in ("counts", "sums"))
+    page = render_report(replace(a_release(), spends=spends))
+    assert "step …: counts" in page
+    assert "step 17: counts" not in page
+    assert "400 entries, 0.4 in all" in page
+
+
+def test_the_largest_releases_still_give_a_small_page():
+    k, d = 2000, 300
+    rng = np.random.default_rng(0)
+    zones = tuple(PublishedZone(t, i, (0.5,) * d, 0.1, "s", 0.1) for t in range(1, 3) for i in range(k))
+    release = replace(
+        a_release(d),
+        centroids=rng.random((k, d)),
+        sizes=tuple(map(float, range(k))),
+        feature_names=tuple("a long name " * 20 + str(j) for j in range(d)),
+        transcript=zones,
+    )
+    page = render_report(release)
+    assert len(page.encode()) < 400_000
+    assert "the first 50 of 2000 clusters and the first 60 of 300 features" in page
+
+
+def test_a_long_way_of_many_clusters_still_gives_a_small_page():
+    k = 100
+    rng = np.random.default_rng(0)
+    zones = tuple(
+        PublishedZone(t, i, tuple(rng.random(2)), 0.1, "s", 0.1, tuple(rng.random(2)))
+        for t in range(1, 200)
+        for i in range(k)
+    )
+    release = replace(a_release(), centroids=rng.random((k, 2)), sizes=None, transcript=zones)
+    assert len(render_report(release).encode()) < 400_000
+
+
+class _Structure(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_the_structure_serves_a_screen_reader(fitted):
+    structure = _Structure()
+    structure.feed(fitted.report())
+    tags = structure.tags
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named_by = ("aria-labelledby", "aria-describedby")
+    for tag, attributes in tags:
+        assert all(attributes[name] in ids for name in named_by if name in attributes)
+        if tag == "img":
+            assert len(attributes["alt"]) > 20
+        if tag == "th":
+            assert attributes["scope"] in ("row", "col")
+        if tag == "a":
+            assert attributes["href"][1:] in ids
+        if attributes.get("class") == "scroll":
+            assert attributes["tabindex"] == "0"
+            assert attributes["aria-label"]
+        if tag == "svg":
+            assert "aria-hidden" in attributes or attributes["role"] == "img"
+        if tag == "input":
+            assert attributes["aria-label"]
+    headings = [int(tag[1]) for tag, _ in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(headings))
+    html = dict(tags)["html"]
+    assert html["lang"] == "en"
+
+
+def test_a_notebook_shows_the_guarantee_and_the_centroids(fitted):
+    shown = fitted.release_._repr_html_()
+    assert fitted.release_.summary() in shown
+    assert f"{fitted.release_.centroids[1, 2]:.6g}" in shown
+    strange = replace(fitted.release_, feature_names=("<b>", "a&b", "c"))._repr_html_()
+    assert "<b>" not in strange
+    assert "a&amp;b" in strange
+    many = replace(fitted.release_, centroids=np.zeros((50, 3)), sizes=None)._repr_html_()
+    assert "A part of 50 centroids" in many

@@ -203,12 +203,15 @@ def draw(case: Case, with_record: bool, runs: int) -> Sample:
     return case.draw(with_record, runs, Randomness.secure())
 
 
+PIECES = 4
+"""Pieces per side and process: small enough that all end at about the same time, and that an interruption is quick."""
+
 Piece = Callable[[], Sample]
 Submit = Callable[[Case, bool, int], Piece]
 
 
 def _pieces(submit: Submit, case: Case, with_record: bool, runs: int, jobs: int) -> list[Piece]:
-    size = -(-runs // max(1, jobs))
+    size = -(-runs // (PIECES * jobs))
     return [submit(case, with_record, min(size, runs - start)) for start in range(0, runs, size)]
 
 

@@ -38,7 +38,7 @@ class Pair:
 
 def outlier() -> Pair:
     """A record far from all others founds a cluster of its own."""
-    records = _blobs([(0.2, 0.25), (0.3, 0.2)], N_RECORDS - 1)
+    records = _blobs([(0.25, 0.25)], N_RECORDS - 1)
     return _pair("outlier", "founds a cluster of its own", records, (0.93, 0.97), k=2)
 
 

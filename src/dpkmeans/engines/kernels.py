@@ -28,18 +28,15 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> float:
-    """Clip records, put them on the grid and write them into tiles. Returns their Σ|x|²; NaN if any entry is NaN."""
-    squares = 0.0
+def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> bool:
+    """Clip records, put them on the grid and write them into tiles. Returns whether any entry is NaN."""
     for i in range(len(X)):
         for j in range(X.shape[1]):
             x = X[i, j]
             if x != x:
-                return np.nan
-            x = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
-            squares += x * x
-            tiles[i // LANES, j, i % LANES] = x
-    return squares
+                return True
+            tiles[i // LANES, j, i % LANES] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+    return False
 
 
 @compiled

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpkmeans.arrays import AnyArray, Float32Array, FloatArray
 from dpkmeans.bounds import Bounds
-from dpkmeans.engines.blocks import Block
 from dpkmeans.engines.kernels import GRID_STEP, compiled
+from dpkmeans.engines.tasks import Block
 from dpkmeans.engines.tiles import LANES
 from dpkmeans.errors import DataError
 

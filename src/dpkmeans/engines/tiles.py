@@ -78,6 +78,10 @@ def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.zext(builder.bitcast(differs, ir.IntType(LANES)), INT32)
 
 
+def _everywhere(index: int) -> Any:
+    return ir.Constant(INDICES, [index] * LANES)
+
+
 class _Code:
     """Writes LLVM for the search through the groups of centroids."""
 
@@ -135,6 +139,11 @@ class _Code:
         builder.position_at_end(after)
         return totals
 
+    def lower(self, first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Per lane the lower of two scores with its index; the first where they are equal."""
+        closer = self.builder.fcmp_ordered("<", second[0], first[0])
+        return self.builder.select(closer, second[0], first[0]), self.builder.select(closer, second[1], first[1])
+
     def search(self, tile: Any, centroids: Any, halves: Any, n_features: Any, n_groups: Any, fixed: int | None) -> Any:
         """The index of the first centroid with the lowest score, for each lane."""
         builder, before = self.builder, self.builder.block
@@ -142,23 +151,24 @@ class _Code:
         builder.branch(loop)
         builder.position_at_end(loop)
         group, best, label = builder.phi(INT64), builder.phi(POINTS), builder.phi(INDICES)
+        first = builder.phi(INDICES)  # the index of the group's first centroid
+        first.add_incoming(_everywhere(0), before)
         group.add_incoming(self.number(0), before)
         best.add_incoming(ir.Constant(POINTS, [float("inf")] * LANES), before)
-        label.add_incoming(ir.Constant(INDICES, [0] * LANES), before)
+        label.add_incoming(_everywhere(0), before)
         first_half = self.entry(halves, group, self.number(GROUP))
         first_centroid = self.entry(centroids, group, n_features, self.number(GROUP))
         starts = [self.everywhere(builder.load(self.entry(first_half, self.number(i))), POINTS) for i in range(GROUP)]
-        lowest, index = best, label
-        first_index = builder.trunc(builder.mul(group, self.number(GROUP)), INT32)
-        for i, score in enumerate(self.scores(tile, first_centroid, starts, n_features, fixed)):
-            closer = builder.fcmp_ordered("<", score, lowest)
-            this = self.everywhere(builder.add(first_index, ir.Constant(INT32, i)), INDICES)
-            lowest = builder.select(closer, score, lowest)
-            index = builder.select(closer, this, index)
+        totals = self.scores(tile, first_centroid, starts, n_features, fixed)
+        round_ = [(score, _everywhere(i)) for i, score in enumerate(totals)]
+        while len(round_) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
+            round_ = [self.lower(*pair) for pair in zip(round_[::2], round_[1::2], strict=True)]
+        lowest, index = self.lower((best, label), (round_[0][0], builder.add(first, round_[0][1])))
         following = builder.add(group, self.number(1))
         group.add_incoming(following, builder.block)
         best.add_incoming(lowest, builder.block)
         label.add_incoming(index, builder.block)
+        first.add_incoming(builder.add(first, _everywhere(GROUP)), builder.block)
         builder.cbranch(builder.icmp_signed("<", following, n_groups), loop, done)
         builder.position_at_end(done)
         return index

@@ -179,6 +179,8 @@ def _read_csv(file: Path) -> FloatArray:
     try:
         raw = file.read_bytes()
         text = gzip.decompress(raw) if file.name.endswith(".gz") else raw
+        if not text.strip():
+            raise ValueError("no records")
         records = np.loadtxt(io.BytesIO(text), delimiter=",", ndmin=2, dtype=np.float64)
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is damaged"

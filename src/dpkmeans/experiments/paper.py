@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray
+from dpkmeans.arrays import AnyArray, FloatArray
 from dpkmeans.bounds import Bounds
-from dpkmeans.engines.base import LloydEnd
+from dpkmeans.engines.base import CellStatistics, LloydEnd
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.experiments.datasets import Dataset, load_dataset
@@ -28,7 +28,7 @@ from dpkmeans.iteration.stopping import Repeats
 from dpkmeans.iteration.updates import ZoneSampling
 from dpkmeans.methods import make_method
 from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.schedules import StepBudget
@@ -38,6 +38,7 @@ PROTOCOL = 1
 
 MOST_STEPS = 3000
 MATCH = 0.01  # the paper's [0.99, 1.01]
+ROUNDING = 1e-9
 WHY = "an experiment on public data"
 
 STRATEGIES = ("posterior", "prior")
@@ -54,8 +55,14 @@ posterior realised in the same run. `total`: proved, and ε itself is the total.
 _TOTALS: dict[tuple[str, int, int, str], float] = {}
 """The last total only: the cells of a task ask for the same one."""
 
-STARTS = ("rows", "uniform", "partition")
-"""Readings of "randomly selected" initial centroids: records, points of the box, means of a random partition."""
+READINGS = {
+    "uniform start": ("lloyd", "posterior", "prior"),
+    "partition start": ("lloyd", "posterior", "prior"),
+    "fixed-point stop": ("posterior", "prior"),
+    "zones kept inside": ("prior",),
+}
+"""Other readings of the paper. Starts: points of the box, or means of a random partition, instead of records. Stop:
+only where the exact means repeat the assignment too. Zones: X pulled back to the border of the convergent zone."""
 
 
 class Cell(NamedTuple):
@@ -146,7 +153,7 @@ class Watched:
         lengths = np.linalg.norm(drawn, axis=1) * np.linalg.norm(axis, axis=1)
         cosine = np.divide(np.sum(drawn * axis, axis=1), lengths, out=np.ones_like(lengths), where=lengths > 0)
         self.watch.zones += int(real.sum())
-        self.watch.outside += int(np.sum(reach[real] > radius[real] * (1 + 1e-9)))
+        self.watch.outside += int(np.sum(reach[real] > radius[real] * (1 + 1e-6) + ROUNDING))
         self.watch.ratios += float(np.sum(np.linalg.norm(drawn[real], axis=1) / reach[real]))
         self.watch.angles += float(np.sum(np.arccos(np.clip(cosine[real], -1, 1))))
         return move
@@ -182,13 +189,13 @@ def quality_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float],
 
 
 def reading_cells(datasets: Sequence[str], runs: int) -> list[Cell]:
-    """Passes under other readings of the start, at one ε."""
+    """Passes under other readings, at one ε."""
     return [
-        Cell("reading", name, run, start, method, 0.0 if method == "lloyd" else 0.5)
+        Cell("reading", name, run, reading, method, 0.0 if method == "lloyd" else 0.5)
         for run in range(runs)
         for name in datasets
-        for start in STARTS[1:]
-        for method in ("lloyd", *STRATEGIES)
+        for reading, methods in READINGS.items()
+        for method in methods
     ]
 
 
@@ -236,9 +243,9 @@ def baseline(problem: Problem, run: int, seed: int, start: str = "rows") -> Base
 
 
 def _start(problem: Problem, start: str, rng: np.random.Generator) -> FloatArray:
-    if start == "uniform":
+    if start == "uniform start":
         return rng.random((problem.k, problem.engine.n_features))
-    if start == "partition":
+    if start == "partition start":
         records = problem.data.unit_records()
         part = rng.integers(problem.k, size=len(records))
         counts = np.maximum(np.bincount(part, minlength=problem.k), 1)
@@ -265,9 +272,27 @@ class ZoneRun:
     nano_total: int
 
 
-def zone_run(problem: Problem, strategy: str, epsilon: float, start: FloatArray, seed: int) -> ZoneRun:
+@dataclass(frozen=True)
+class AtFixedPoint:
+    """Ends when an assignment repeats and the exact means would repeat it once more. Not the paper's rule."""
+
+    engine: MemoryEngine
+
+    def ends(self, exact: Exact[CellStatistics]) -> bool:
+        """Whether the means are a fixed point of Lloyd's algorithm; an occupied cell's sums tell."""
+        stats = reveal(exact, why=WHY)
+        if stats.n_changed > 0:
+            return False
+        again = reveal(self.engine.cell_statistics(stats.means(empty=np.full_like(stats.sums, 9.0))), why=WHY)
+        return bool(np.array_equal(stats.counts, again.counts) and np.array_equal(stats.sums, again.sums))
+
+
+def zone_run(
+    problem: Problem, strategy: str, epsilon: float, start: FloatArray, seed: int, reading: str = ""
+) -> ZoneRun:
     """Algorithm 1 with the same ε for every step and for the release."""
-    controller = PosteriorController() if strategy == "posterior" else PriorController()
+    inside = reading == "zones kept inside"
+    controller = PosteriorController() if strategy == "posterior" else PriorController(clip=inside)
     step = Epsilon.of(epsilon)
     rng, ledger, watch = Randomness.with_seed(seed), Ledger(), Watch()
     end = iterate(
@@ -275,7 +300,7 @@ def zone_run(problem: Problem, strategy: str, epsilon: float, start: FloatArray,
         start,
         (StepBudget(zone=step) for _ in range(MOST_STEPS)),
         update=Watched(ZoneSampling(controller), watch),
-        stop=Repeats(),
+        stop=AtFixedPoint(problem.engine) if reading == "fixed-point stop" else Repeats(),
         ledger=ledger,
         rng=rng,
     )
@@ -288,6 +313,12 @@ def last_means(problem: Problem, end: Trajectory) -> FloatArray:
     """The exact means of the repeated assignment: the result before the last noise."""
     exact = end.exact if end.exact is not None else problem.engine.cell_statistics(end.centroids)
     return reveal(exact, why=WHY).means(empty=end.centroids)
+
+
+def is_fixed_point(problem: Problem, done: ZoneRun) -> bool:
+    """Whether Lloyd's algorithm would stay where the run ended."""
+    again = problem.engine.cell_statistics(done.means, compare_with=done.trajectory.centroids)
+    return reveal(again, why=WHY).n_changed == 0
 
 
 def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
@@ -303,7 +334,7 @@ def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
         }
     done = zone_run(problem, cell.method, cell.epsilon, base.start, _cell_seed(seed, cell))
     end, watch = done.trajectory, done.watch
-    near = np.abs(done.means - base.lloyd.centroids) <= MATCH * np.abs(base.lloyd.centroids)
+    near = is_near(done.means, base.lloyd.centroids)
     exact_cost = cost(problem, done.means)
     return {
         "passes": end.passes,
@@ -315,6 +346,7 @@ def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
         "matched_share": float(near.all(axis=1).mean()),
         "cost_match": bool(abs(exact_cost / base.cost - 1) <= MATCH),
         "same_optimum": name_of(done.means) == name_of(base.lloyd.centroids),
+        "fixed_point": is_fixed_point(problem, done),
         "epsilon_total": done.epsilon_total,
         "budgets_add_up": done.nano_total == Epsilon.of(cell.epsilon).nano * (1 + len(end.moves)),
         "gap": cost(problem, done.released) / base.cost - 1,
@@ -358,12 +390,19 @@ def _posterior_total(problem: Problem, cell: Cell, base: Baseline, seed: int) ->
 
 
 def reading_row(problem: Problem, cell: Cell, seed: int) -> Row:
-    """Passes from another kind of start."""
-    base = baseline(problem, cell.run, seed, start=cell.setting)
+    """Passes under another reading."""
+    base = baseline(problem, cell.run, seed, start=cell.setting if cell.setting.endswith("start") else "rows")
     if cell.method == "lloyd":
         return {"passes": base.lloyd.moves, "stopped": bool(base.lloyd.stopped)}
-    done = zone_run(problem, cell.method, cell.epsilon, base.start, _cell_seed(seed, cell))
-    return {"passes": done.trajectory.passes, "stopped": done.trajectory.stopped}
+    done = zone_run(problem, cell.method, cell.epsilon, base.start, _cell_seed(seed, cell), cell.setting)
+    match = bool(is_near(done.means, base.lloyd.centroids).all())
+    return {"passes": done.trajectory.passes, "stopped": done.trajectory.stopped, "match": match}
+
+
+def is_near(centroids: FloatArray, reference: FloatArray) -> AnyArray:
+    """The paper's match, coordinate by coordinate: within [0.99, 1.01] of Lloyd's, shape (k, d)."""
+    near: AnyArray = np.abs(centroids - reference) <= MATCH * np.abs(reference)
+    return near
 
 
 def name_of(centroids: FloatArray) -> str:

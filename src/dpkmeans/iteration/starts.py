@@ -130,8 +130,9 @@ class SpherePacking:
         for n_tries in (first, self.tries - first):
             tries = margin + rng.random((n_tries, len(box))) * (box - 2 * margin)
             if len(points):
-                gaps = np.linalg.norm(tries[:, None, :] - points, axis=2).min(axis=1)
-                tries = tries[gaps >= 2 * radius]
+                products = tries @ points.T
+                squares = np.sum(tries**2, axis=1)[:, None] + np.sum(points**2, axis=1) - 2 * products
+                tries = tries[squares.min(axis=1) >= 4 * radius**2]
             if len(tries):
                 found: FloatArray = tries[0]
                 return found

@@ -11,6 +11,8 @@ from dpkmeans.engines.base import CellStatistics
 from dpkmeans.errors import MethodError
 from dpkmeans.privacy.exact import Exact, reveal
 
+MOST_ITERATIONS = 2**31
+
 
 class Stop(Protocol):
     """Decides whether an iteration ends before its plan does."""
@@ -42,4 +44,6 @@ def check_max_iter(max_iter: int) -> int:
     """A whole number of at least 1."""
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
         raise MethodError(f"max_iter must be a whole number of at least 1; got {max_iter!r}.")
+    if max_iter > MOST_ITERATIONS:
+        raise MethodError(f"max_iter must be at most {MOST_ITERATIONS}; got {max_iter}.")
     return int(max_iter)

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import Engine
 from dpkmeans.errors import NotConvergedWarning
 from dpkmeans.iteration.finals import AsIs, Final
@@ -63,21 +64,23 @@ class IterativeMethod:
             n_passes=end.passes,
             n_iter=len(end.moves),
             converged=end.stopped if isinstance(self.stop, Repeats) else None,
-            transcript=self._transcript(engine, end),
+            transcript=published(engine.bounds, end, centroids=self.publish_centroids),
             parameters=self.parameters,
         )
 
-    def _transcript(self, engine: Engine, end: Trajectory) -> tuple[PublishedZone, ...]:
-        lines = []
-        for iteration, (budget, move) in enumerate(end.moves, start=1):
-            if move.zones is None:
-                continue
-            centers = engine.bounds.from_unit(move.zones.center).tolist()
-            radii = (move.zones.radius * engine.bounds.longest_side).tolist()
-            centroids = engine.bounds.from_unit(move.centroids).tolist()
-            for cluster, (center, radius, centroid) in enumerate(zip(centers, radii, centroids, strict=True)):
-                shown = tuple(centroid) if self.publish_centroids else None
-                lines.append(
-                    PublishedZone(iteration, cluster, tuple(center), radius, SCORE_NAME, float(budget.zone), shown)
-                )
-        return tuple(lines)
+
+def published(bounds: Bounds, way: Trajectory, *, centroids: bool) -> tuple[PublishedZone, ...]:
+    """The transcript of a way through zones, in the units of the data, with or without the centroids drawn."""
+    lines = []
+    for iteration, (budget, move) in enumerate(way.moves, start=1):
+        if move.zones is None:
+            continue
+        centers = bounds.from_unit(move.zones.center).tolist()
+        radii = (move.zones.radius * bounds.longest_side).tolist()
+        drawn = bounds.from_unit(move.centroids).tolist()
+        for cluster, (center, radius, centroid) in enumerate(zip(centers, radii, drawn, strict=True)):
+            shown = tuple(centroid) if centroids else None
+            lines.append(
+                PublishedZone(iteration, cluster, tuple(center), radius, SCORE_NAME, float(budget.zone), shown)
+            )
+    return tuple(lines)

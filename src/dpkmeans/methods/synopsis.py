@@ -17,6 +17,7 @@ from dpkmeans.iteration.loop import iterate
 from dpkmeans.iteration.stopping import Repeats
 from dpkmeans.iteration.updates import ZoneSampling
 from dpkmeans.methods.base import Claim, conclude, guarantee_of
+from dpkmeans.methods.iterative import published
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
@@ -78,6 +79,7 @@ class SynopsisMethod:
             n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
             n_iter=len(end.costs),
             converged=True,
+            transcript=end.transcript,
             parameters={"synopsis": type(plan.builder).__name__.lower(), "points": len(points.points)},
             sizes=sizes,
             certificate=make_certificate(points, end, radius, apart),
@@ -97,6 +99,7 @@ class SynopsisMethod:
             n_passes=0,
             n_iter=len(end.costs),
             converged=True,
+            transcript=end.transcript,
             parameters={"synopsis": engine.kind, "points": len(points.points)},
             sizes=end.sizes,
             certificate=make_certificate(points, end, None, apart),
@@ -150,7 +153,8 @@ def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy,
     visited = [start, *(move.centroids for _, move in way.moves)]
     costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)
     means = reveal(released.cell_statistics(way.centroids), why=why).means(empty=way.centroids)
-    return replace(to_fixed_point(points, means), start=start, before=costs)
+    transcript = published(engine.bounds, way, centroids=True)  # free as well: post-processing
+    return replace(to_fixed_point(points, means), start=start, before=costs, transcript=transcript)
 
 
 def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Randomness, kind: str = "") -> Synopsis:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import math
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,9 +14,15 @@ from dpkmeans.errors import FileError
 from dpkmeans.files import write_text
 from dpkmeans.guarantee import MEANING, Label
 from dpkmeans.release import Release
-from dpkmeans.report.pictures import Picture, centroids_picture, radii_picture
+from dpkmeans.report.numbers import Explored, explored, named, verdicts
+from dpkmeans.report.pictures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
+from dpkmeans.report.stage import make_stage
 
 LONG = 12  # tables with more rows are folded
+MOST_SPENDS = 40  # more entries are shown by kind
+MOST_FEATURES = 60
+MOST_CELLS = 3000
+MOST_BOUNDS = 300
 
 PROMISES: dict[Label, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "proved": (
@@ -57,50 +67,119 @@ def require() -> None:
 
 
 def render_report(release: Release) -> str:
-    """The page as text."""
+    """The page as text. The same release gives the same page."""
     require()
     from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["short"] = lambda value: f"{value:.6g}"
-    template = environment.from_string(files("dpkmeans.report").joinpath("report.html.jinja").read_text("utf-8"))
-    return template.render(**_content(release))
+    style, script = _part("report.css"), _part("report.js")
+    return environment.from_string(_part("report.html.jinja")).render(
+        style=Markup(style),  # noqa: S704 (our own file)
+        script=Markup(script),  # noqa: S704 (our own file)
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        **_content(release),
+    )
+
+
+def _part(name: str) -> str:
+    return files("dpkmeans.report").joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    """What a content security policy calls this very text by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _content(release: Release) -> dict[str, Any]:
-    does, does_not = PROMISES[release.guarantee.label]
-    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
-    pictures: list[Picture] = [centroids_picture(release, names)]
+    label = release.guarantee.label
+    does, does_not = PROMISES[label]
+    names = named(release)
+    shown_names = names[:MOST_FEATURES]
+    most_rows = max(MOST_CELLS // len(shown_names), 1)
+    convergence: list[Picture] = []
+    if release.certificate is not None:
+        convergence += [costs_picture(release)]
     if release.transcript:
-        pictures.append(radii_picture(release))
-    return {
+        convergence.append(radii_picture(release))
+    stage = make_stage(release, names)
+    rows: list[Explored] = explored(release)
+    checked = verdicts(release)
+    content = {
         "release": release,
-        "label": release.guarantee.label,
-        "meaning": MEANING[release.guarantee.label],
+        "label": label,
+        "meaning": MEANING[label],
         "summary": release.summary(),
+        "odds": _odds(release),
         "does": does,
         "does_not": does_not,
-        "names": names,
-        "centroids": release.centroids.tolist(),
-        "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True)),
+        "names": shown_names,
+        "centroids": [row[:MOST_FEATURES] for row in release.centroids[:most_rows].tolist()],
+        "hidden": _hidden(release, most_rows),
+        "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True))[:MOST_BOUNDS],
         "spends": _spends(release),
-        "pictures": pictures,
+        "grouped": len(release.spends) > MOST_SPENDS,
+        "pictures": [centroids_picture(release, names)],
+        "convergence": convergence,
+        "stage": stage,
+        "iterations": len({zone.iteration for zone in release.transcript}),
+        "verdicts": checked,
+        "explored": {"rows": rows, "picture": explored_picture(rows, release.n_clusters)} if rows else None,
         "long": LONG,
     }
+    content["sections"] = [
+        (anchor, title)
+        for anchor, title, present in (
+            ("guarantee", "Guarantee", True),
+            ("centroids", "Centroids", True),
+            ("pictures", "Pictures", True),
+            ("budget", "Budget", True),
+            ("convergence", "Convergence", convergence or stage or release.transcript),
+            ("certificate", "Certificate", checked),
+            ("explore", "Other k", rows),
+            ("box", "Box", True),
+            ("use", "Use", True),
+        )
+        if present
+    ]
+    return content
+
+
+def _odds(release: Release) -> str | None:
+    """e^ε, rounded up, where it says something."""
+    if release.guarantee.label != "proved" or release.epsilon_spent > 20:
+        return None
+    odds = math.exp(release.epsilon_spent)
+    return f"{math.ceil(odds * 100) / 100:.2f}" if odds < 100 else f"{math.ceil(odds)}"
+
+
+def _hidden(release: Release, most_rows: int) -> str:
+    k, d = release.centroids.shape
+    parts = [f"the first {most_rows} of {k} clusters"] if k > most_rows else []
+    parts += [f"the first {MOST_FEATURES} of {d} features"] if d > MOST_FEATURES else []
+    return f"Shown: {' and '.join(parts)}; the model file holds all." if parts else ""
 
 
 def _spends(release: Release) -> list[dict[str, Any]]:
-    """Spend by spend, with the running total and each one's share of it in percent."""
-    lines, total = [], 0.0
+    """Spend by spend, or kind by kind where there are many, with the running total and the share in percent."""
+    lines: list[dict[str, Any]] = []
     for spend in release.spends:
-        total += float(spend.epsilon)
-        lines.append(
-            {
-                "label": spend.label,
-                "epsilon": float(spend.epsilon),
-                "over": f"{len(spend.parts)} disjoint cells" if len(spend.parts) > 1 else "all records",
-                "total": total,
-                "share": 100 * float(spend.epsilon) / release.epsilon_spent,
-            }
-        )
+        epsilon = float(spend.epsilon)
+        over = f"{len(spend.parts)} disjoint cells" if len(spend.parts) > 1 else "all records"
+        lines.append({"label": spend.label, "epsilon": epsilon, "over": over})
+    if len(lines) > MOST_SPENDS:
+        kinds: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            kind = re.sub(r"\d+", "…", line["label"])
+            entry = kinds.setdefault(kind, {"label": kind, "epsilon": 0.0, "over": 0})
+            entry["epsilon"] += line["epsilon"]
+            entry["over"] += 1
+        lines = list(kinds.values())[:MOST_BOUNDS]
+    total, spent = 0.0, release.epsilon_spent
+    for line in lines:
+        total += line["epsilon"]
+        line["total"] = total
+        line["share"] = 100 * line["epsilon"] / spent
     return lines

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans.arrays import FloatArray, LabelArray
+from dpkmeans.release import PublishedZone
 from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.points import WeightedPoints
 
@@ -32,6 +33,7 @@ class FixedPoint:
     lloyd_costs: tuple[float, ...]  # one per pass, the last one confirming
     labels: LabelArray
     sizes: FloatArray
+    transcript: tuple[PublishedZone, ...] = ()  # of the other strategy, where it goes through zones
 
     @property
     def costs(self) -> tuple[float, ...]:

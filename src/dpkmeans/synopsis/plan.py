@@ -21,6 +21,7 @@ GRID_FEATURES = 3  # up to here a grid always serves
 TREE_FEATURES = 5  # from here on a tree always serves
 TREE_SIGNAL = 80.0  # between them, from here on
 SIGNS_FEATURES = 11  # from here on hyperplanes serve
+WEAK_MEANS = 10.0  # below it, per feature, one budget for means serves better than two
 RECENTRE_SIGNAL = 150.0
 WIDE_SIGNAL = 500.0
 
@@ -40,10 +41,12 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
     """The plan for `epsilon`, which is what is left after the number of records was paid for."""
     signal = n_records * float(epsilon) / k
     if n_features >= SIGNS_FEATURES:
-        if not recentre:
-            return Plan(Signs(), epsilon, None)
+        weak = signal / n_features < WEAK_MEANS
+        builder = Signs(sides_share=0.28) if weak else Signs()
+        if not recentre or weak:
+            return Plan(builder, epsilon, None)
         last, radius = epsilon.share(0.27), epsilon.share(0.03)
-        return Plan(Signs(), epsilon - last - radius, last, radius)
+        return Plan(builder, epsilon - last - radius, last, radius)
     as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
     reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
     if not recentre or signal < RECENTRE_SIGNAL:

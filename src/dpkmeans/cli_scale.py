@@ -1,0 +1,138 @@
+"""Commands on records that do not fit in memory or on one machine: which engine, progress, and streamed predictions."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpkmeans import cli_output as output
+from dpkmeans.errors import DataError, FileError, MethodError
+
+if TYPE_CHECKING:
+    from dpkmeans.arrays import AnyArray
+    from dpkmeans.engines.blocks import PassReport
+    from dpkmeans.opening import Opened, Where
+    from dpkmeans.release import Release
+
+EngineName = Literal["memory", "stream", "dask", "spark"]
+NullsName = Literal["refuse", "midpoint"]
+SMALL = 2**27  # bytes up to which one file is read into memory unless an engine is named
+
+
+def in_memory(data: Path, engine: str | None, nulls: str) -> bool:
+    """Whether the file is to be read as a whole: one small file, and nothing else was asked for."""
+    if engine == "memory":
+        return nulls == "refuse" and not (data.is_dir() or _is_pattern(data))
+    if engine is not None or nulls != "refuse" or data.is_dir() or _is_pattern(data):
+        return False
+    return not data.exists() or data.stat().st_size <= SMALL
+
+
+def _is_pattern(data: Path) -> bool:
+    import glob
+
+    return not data.exists() and glob.has_magic(str(data))
+
+
+def where(engine: str | None, scheduler: str | None, workers: int | None, memory: str | None) -> Where:
+    """The engine that the options describe."""
+    from dpkmeans.engines.clusters import Dask, Spark, Stream
+
+    if engine not in ("dask", "spark") and not (scheduler is None and workers is None and memory is None):
+        raise MethodError("--scheduler, --workers and --memory are for --engine dask and --engine spark.")
+    if workers is not None and workers < 1:
+        raise MethodError(f"--workers must be at least 1; got {workers}.")
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", memory):
+        raise MethodError(f"--memory must be a size such as 500MB or 2GB; got {memory!r}.")
+    if engine == "dask":
+        return Dask(scheduler=scheduler, workers=workers, memory=memory, watch=show_pass)
+    if engine == "spark":
+        return Spark(master=scheduler, workers=workers, memory=memory, watch=show_pass)
+    return "memory" if engine == "memory" else Stream(watch=show_pass)
+
+
+def open_files_for(
+    data: Path, columns: list[str] | None, header: bool | None, nulls: NullsName, engine: Where
+) -> Opened:
+    """Look at the files; their records are read by the passes."""
+    from dpkmeans.opening import open_data
+    from dpkmeans.sources import Files
+
+    return open_data(Files(data, None if columns is None else tuple(columns), nulls, header), engine)
+
+
+def show_pass(report: PassReport) -> None:
+    """One line on stderr after each pass, for whoever runs it."""
+    speed = report.rows / max(report.seconds, 1e-9)
+    output.note(f"pass {report.number}: {report.seconds:.3g} s, {speed:.3g} rows per second")
+
+
+def label_files(
+    release: Release, data: Path, columns: list[str] | None, header: bool | None, nulls: NullsName
+) -> Iterator[AnyArray]:
+    """Nearest centroids, batch after batch, in the order of the records. Not private."""
+    from dpkmeans.engines.stream import StreamEngine
+    from dpkmeans.sources import Files, find_files, open_files
+    from dpkmeans.tables import has_names
+
+    if columns is None and release.feature_names is not None and has_names(find_files(data)[0], header=header):
+        columns = list(release.feature_names)
+    source = open_files(Files(data, columns, nulls, header))
+    expected = release.bounds.n_features
+    if source.n_features != expected:
+        raise DataError(
+            f"{data} gives {source.n_features} column(s); the model was fitted on {expected}. "
+            "Choose them with --columns."
+        )
+    return StreamEngine(source, release.bounds).label_batches(release.bounds.unit_of(release.centroids))
+
+
+def write_labels(labels: Iterable[AnyArray], out: Path | None) -> None:
+    """The column `cluster`, as CSV on stdout or in a file, or as Parquet if the file is called so."""
+    if out is None:
+        sys.stdout.write("cluster\n")
+        for batch in labels:
+            output.print_lines(batch.tolist())
+    elif out.suffix.lower() in {".parquet", ".pq"}:
+        with _replacing(out) as path:
+            _write_parquet(labels, path)
+    else:
+        with _replacing(out) as path, path.open("w", encoding="utf-8") as file:
+            file.write("cluster\n")
+            for batch in labels:
+                file.writelines(f"{label}\n" for label in batch.tolist())
+
+
+def _write_parquet(labels: Iterable[AnyArray], path: Path) -> None:
+    from dpkmeans.tables import require_pyarrow
+
+    pa = require_pyarrow()
+    from pyarrow import parquet
+
+    schema = pa.schema([("cluster", pa.int32())])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in labels:
+            column: Any = pa.array(batch.astype("int32"))
+            writer.write_batch(pa.record_batch([column], schema=schema))
+
+
+@contextmanager
+def _replacing(out: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of `out` when all went well, and goes away otherwise."""
+    try:
+        handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    except OSError as error:
+        raise FileError(f"cannot write {out}: {error.strerror}.") from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)

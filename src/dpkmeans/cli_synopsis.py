@@ -1,0 +1,157 @@
+"""The commands `dpkmeans synopsis` and `dpkmeans explore`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from dpkmeans import cli_output as output
+from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, sides
+from dpkmeans.errors import MethodError
+
+BOUNDS_HELP = "The public box, known without looking at the data: LOW:HIGH, or one pair per feature with commas."
+MOST_VALUES_OF_K = 1000
+
+
+def synopsis(
+    data: Path,
+    /,
+    *,
+    epsilon: float,
+    out: Path,
+    bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)] = None,
+    k: Annotated[int, Parameter(name=["--k", "-k"])] = 8,
+    guarantee: Literal["proved", "paper", "none"] = "proved",
+    n_records: int | None = None,
+    seed: int | None = None,
+    columns: str | None = None,
+    header: Annotated[bool | None, Parameter(name="--header", negative="--no-header")] = None,
+    ledger: Path | None = None,
+    dataset: str | None = None,
+    analyst: str | None = None,
+) -> None:
+    """Spend epsilon once on weighted points that stand for the records. Whatever is made of them later is free.
+
+    Example: dpkmeans synopsis visits.csv --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
+
+    Parameters
+    ----------
+    data:
+        CSV (also .gz) or Parquet file.
+    epsilon:
+        What to spend.
+    out:
+        Write the synopsis here (JSON).
+    k:
+        The largest number of clusters that is likely to be asked for.
+    guarantee:
+        The weakest guarantee that is accepted.
+    n_records:
+        The number of records, only if it is public.
+    seed:
+        Makes the run repeatable and so not private; needs --guarantee none.
+    columns:
+        Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
+    header:
+        Whether the first row of a CSV file holds names. Found out by default.
+    ledger:
+        A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
+    dataset:
+        The name of these records in the ledger.
+    analyst:
+        In whose name to spend; by default the user's.
+    """
+    pairs = parse_bounds(bounds)
+    check_outputs(out, inputs=(data,) if ledger is None else (data, ledger))
+    with output.status(f"Reading {data}"):
+        table = read(data, columns, header)
+    with output.status("Making a synopsis"):
+        from dpkmeans.api import make_synopsis
+
+        made = make_synopsis(
+            table.records,
+            epsilon,
+            pairs if isinstance(pairs, str) else sides(pairs, table.records.shape[1]),
+            n_clusters=k,
+            n_records=n_records,
+            guarantee=guarantee,
+            random_state=seed,
+            ledger=None if ledger is None else _store(ledger, analyst),
+            dataset=dataset,
+        )
+    replace(made, feature_names=table.names).save(out)
+    output.print_lines(
+        [
+            made.guarantee.in_words(made.epsilon_spent),
+            f"points            {len(made.weights)} by a {made.kind}",
+            f"epsilon spent     {made.epsilon_spent:.6g}",
+        ]
+    )
+    output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
+
+
+def explore(
+    file: Path,
+    /,
+    *,
+    k: Annotated[str, Parameter(name=["--k", "-k"])] = "2:20",
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """What a synopsis says about each number of clusters. Spends nothing.
+
+    A small cost and a silhouette near 1 are good. Both are taken on the synopsis itself.
+
+    Example: dpkmeans explore visits.synopsis.json --k 2:20
+
+    Parameters
+    ----------
+    file:
+        Synopsis file from: dpkmeans synopsis --out.
+    k:
+        Numbers of clusters: 2:20 for all from 2 to 20, or some with commas, as in 3,5,8.
+    out:
+        For a single k: write a model with that many clusters here (JSON).
+    json:
+        Print it as JSON.
+    """
+    from dpkmeans.synopsis.synopsis import Synopsis
+
+    wanted = _numbers(k)
+    if out is not None and len(wanted) != 1:
+        raise MethodError("--out writes one model, so --k must be one number, as in --k 5.")
+    check_outputs(out, inputs=(file,))
+    loaded = Synopsis.load(file)
+    found = loaded.explore(wanted)
+    if out is not None:
+        loaded.fit(wanted[0]).save(out)
+    if json:
+        output.print_json(
+            [{"k": f.k, "cost": f.cost, "silhouette": f.silhouette, "sizes": list(f.sizes)} for f in found]
+        )
+        return
+    body = [
+        [str(f.k), f"{f.cost:.6g}", f"{f.silhouette:.3f}", f"{f.sizes[0]:.0f}", f"{f.sizes[-1]:.0f}"] for f in found
+    ]
+    output.print_table(["k", "cost", "silhouette", "largest", "smallest"], body)
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of `2:20` (both ends count) or `3,5,8`."""
+    try:
+        low, *rest = (int(part) for part in text.split(":")) if ":" in text else (1, 0, 0)
+        numbers = list(range(low, rest[0] + 1)) if ":" in text else [int(part) for part in text.split(",")]
+        if not 1 <= len(numbers) <= MOST_VALUES_OF_K or (":" in text and len(rest) != 1):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise MethodError(f"--k cannot be read; got {text!r}. Write 2:20 for 2 to 20, or 3,5,8.") from None
+    return numbers
+
+
+def _store(ledger: Path, analyst: str | None) -> Any:
+    from dpkmeans.privacy.store import Store
+
+    return Store(ledger, analyst=analyst)

@@ -1,0 +1,200 @@
+"""What a user hands over, and the engine that fits it: arrays, frames, files, streams, Dask and Spark objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.arrays import AnyArray, FloatArray
+from dpkmeans.bounds import Bounds
+from dpkmeans.data import as_records
+from dpkmeans.engines.blocks import BlockEngine
+from dpkmeans.engines.clusters import Dask, Spark, Stream
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import Nulls, pack_batch
+from dpkmeans.engines.tasks import block_of_points
+from dpkmeans.errors import DataError, MethodError
+from dpkmeans.sources import Files, Source, open_array, open_arrow_stream, open_files, open_iterable
+
+Where = str | Stream | Dask | Spark | None
+ENGINES = ("memory", "stream", "dask", "spark")
+LARGE_MAP = 2**28  # bytes from which a memory map is read again for each pass
+_ROWS = 2**16
+_FRAMES = ("pandas.", "polars.", "pyarrow.", "narwhals.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened:
+    """Records that are ready for an engine. `records` holds them where they are an array in memory."""
+
+    n_features: int
+    names: tuple[str, ...] | None
+    engine: Callable[[Bounds], BlockEngine]
+    read_bounds: Callable[[], Bounds]
+    records: AnyArray | None = None
+
+
+def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = None) -> Opened:
+    """Records `X` for the engine that was asked for, or the one that suits them. No pass over them yet.
+
+    `columns` chooses and orders columns by name, for everything that has names and stays outside memory.
+    """
+    if isinstance(X, Opened):
+        return X
+    where = _where(engine)
+    if isinstance(X, str | Path):
+        X = Files(X)
+    if isinstance(X, Files):
+        return _of_source(open_files(X if columns is None else replace(X, columns=tuple(columns))), where or Stream())
+    home = type(X).__module__ + "."
+    if home.startswith(("dask.", "dask_expr.")):
+        return _of_dask(X, _only(where, Dask, "a Dask collection") or Dask(), columns)
+    if home.startswith("pyspark."):
+        return _of_spark(X, _only(where, Spark, "a Spark frame") or Spark(session=X.sparkSession), columns)
+    if isinstance(where, Dask | Spark):
+        raise MethodError(
+            f"engine={type(where).__name__.lower()!r} takes files and its own arrays or frames; got "
+            f"{type(X).__name__}. Write the records to Parquet files that every worker can read."
+        )
+    source = None if where == "memory" else _streamed(X, home, columns, asked=where is not None)
+    if source is not None:
+        return _of_source(source, where or Stream())
+    records = as_records(X)
+    return Opened(
+        records.shape[1],
+        None,
+        lambda bounds: MemoryEngine.of_records(records, bounds),
+        lambda: Bounds.read_from(records),
+        records,
+    )
+
+
+def _where(engine: Where) -> Stream | Dask | Spark | str | None:
+    if engine is None or isinstance(engine, Stream | Dask | Spark) or engine == "memory":
+        return engine
+    kinds: dict[str, type[Stream] | type[Dask] | type[Spark]] = {"stream": Stream, "dask": Dask, "spark": Spark}
+    if not isinstance(engine, str) or engine not in kinds:
+        raise MethodError(
+            f"engine must be one of {', '.join(ENGINES)}, or a value such as Dask(workers=2); got {engine!r}."
+        )
+    return kinds[engine]()
+
+
+def _only(where: Any, kind: type, what: str) -> Any:
+    if where is not None and not isinstance(where, kind):
+        raise MethodError(f"{what} needs engine={kind.__name__.lower()!r}; got another one.")
+    return where
+
+
+def _streamed(X: Any, home: str, columns: Sequence[str] | None, *, asked: bool) -> Source | None:
+    """A source for what can be read again and again; None for what belongs in memory."""
+    if isinstance(X, np.memmap) and (asked or X.nbytes >= LARGE_MAP) and X.ndim == 2:
+        return open_array(X)
+    is_frame = home.startswith(_FRAMES) and type(X).__name__ != "RecordBatchReader"
+    if hasattr(X, "__arrow_c_stream__") and (asked or not is_frame):
+        return open_arrow_stream(X, columns)
+    chunks = isinstance(X, list | tuple) and len(X) > 0 and all(getattr(item, "ndim", 0) == 2 for item in X)
+    lazy = hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "__array__")
+    if (lazy and not is_frame) or (asked and chunks):
+        return open_iterable(X)
+    return open_array(as_records(X)) if asked else None
+
+
+def _of_source(source: Source, where: Stream | Dask | Spark | str) -> Opened:
+    def engine(bounds: Bounds) -> BlockEngine:
+        if isinstance(where, Stream):
+            from dpkmeans.engines.stream import StreamEngine
+
+            return StreamEngine(
+                source, bounds, batch_rows=where.batch_rows, n_threads=where.n_threads, watch=where.watch
+            )
+        if isinstance(where, Dask):
+            from dpkmeans.engines.dask_engine import DaskEngine
+
+            client, close = where.connect()
+            return DaskEngine.of_source(client, source, bounds, watch=where.watch, on_close=close)
+        if isinstance(where, Spark):
+            from dpkmeans.engines.spark_engine import SparkEngine
+
+            session, close = where.connect()
+            return SparkEngine.of_source(session, source, bounds, watch=where.watch, on_close=close)
+        return _in_memory(source, bounds)
+
+    return Opened(source.n_features, source.names, engine, lambda: _box_around(source))
+
+
+def _in_memory(source: Source, bounds: Bounds) -> MemoryEngine:
+    packed = [pack_batch(batch, bounds, source.nulls) for piece in source.pieces for batch in piece.batches(_ROWS)]
+    points = np.concatenate([block.rows(np.arange(block.n)) for block in packed])
+    return MemoryEngine.of_block(block_of_points(points), bounds)
+
+
+def _box_around(source: Source) -> Bounds:
+    """The smallest box around the records. Not private."""
+    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
+    for piece in source.pieces:
+        for batch in piece.batches(_ROWS):
+            for j, column in enumerate(batch.columns):
+                values: FloatArray = np.asarray(column, dtype=np.float64)
+                missing = np.isnan(values)
+                if missing.any() and source.nulls == "refuse":
+                    raise DataError(f"{batch.place(int(np.flatnonzero(missing)[0]), j)} has empty cells or NaN.")
+                values = values[~missing]
+                if len(values):
+                    lower[j], upper[j] = min(lower[j], values.min()), max(upper[j], values.max())
+    return Bounds.read_from(np.stack([lower, upper]))
+
+
+def _of_dask(X: Any, where: Dask, columns: Sequence[str] | None, nulls: Nulls = "refuse") -> Opened:
+    is_array = hasattr(X, "rechunk")
+    if is_array and X.ndim != 2:
+        raise DataError(f"Expected 2D array, got {X.ndim}D array instead. Reshape it to (records, features).")
+    if not is_array and columns is not None:
+        missing = sorted(set(columns) - set(X.columns))
+        if missing:
+            raise DataError(f"the frame has no column {missing[0]!r}.")
+        X = X[list(columns)]
+    names = None if is_array else tuple(str(name) for name in X.columns)
+
+    def engine(bounds: Bounds) -> BlockEngine:
+        from dpkmeans.engines.dask_engine import DaskEngine
+
+        client, close = where.connect()
+        return DaskEngine.of_collection(client, X, bounds, nulls, watch=where.watch, on_close=close)
+
+    def box() -> Bounds:
+        return Bounds.read_from(np.stack([np.asarray(X.min(axis=0).compute()), np.asarray(X.max(axis=0).compute())]))
+
+    return Opened(int(X.shape[1]) if is_array else len(X.columns), names, engine, box)
+
+
+def _of_spark(X: Any, where: Spark, columns: Sequence[str] | None, nulls: Nulls = "refuse") -> Opened:
+    names = tuple(X.columns if columns is None else columns)
+    types = dict(X.dtypes)
+    for name in names:
+        if name not in types:
+            raise DataError(f"the frame has no column {name!r}.")
+        if types[name].split("(")[0] not in _SPARK_NUMBERS:
+            raise DataError(
+                f"column {name!r} of the frame does not hold numbers (its type is {types[name]}). Leave it out."
+            )
+
+    def engine(bounds: Bounds) -> BlockEngine:
+        from dpkmeans.engines.spark_engine import SparkEngine
+
+        session, close = where.connect()
+        return SparkEngine.of_frame(session, X, bounds, names, nulls, watch=where.watch, on_close=close)
+
+    def box() -> Bounds:
+        found = [X.select(*names).groupBy().agg(dict.fromkeys(names, f)).collect()[0].asDict() for f in ("min", "max")]
+        rows = [[float(row[f"{f}({n})"]) for n in names] for f, row in zip(("min", "max"), found, strict=True)]
+        return Bounds.read_from(np.array(rows))
+
+    return Opened(len(names), names, engine, box)
+
+
+_SPARK_NUMBERS = {"double", "float", "int", "bigint", "smallint", "tinyint", "boolean", "decimal"}

@@ -1,0 +1,166 @@
+"""One contract for every engine: the same answers, and the same seeded fits, to the bit."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from tests.engines.clusters import blobs, dask_client, spark_session, write_parquet
+
+from dpkmeans import DPKMeans, make_synopsis
+from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.engines.clusters import Dask, Spark, Stream
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import DataError
+from dpkmeans.opening import open_data
+from dpkmeans.privacy.exact import Exact, reveal
+from dpkmeans.sources import Files
+from dpkmeans.synopsis.queries import Halvings, Residuals
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask, Spark and pandas warn about each other
+
+WHY = "a test looks"
+X = blobs()
+BOX = Bounds.of((0, 1), 3)
+START = X[:4]
+ENGINES = ["memory", "stream", "dask", "spark"]
+
+METHODS = {
+    **{name: {"epsilon": 1.0} for name in ("synopsis", "synopsis-posterior", "synopsis-prior", "su", "blum", "dwork")},
+    **{name: {"init": START} for name in ("lloyd", "posterior", "prior")},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_parquet(tmp_path_factory.mktemp("visits"), X, [900, 901, 2500])
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def where(request):
+    """Each engine once, with its cluster."""
+    with ExitStack() as stack:
+        if request.param == "dask":
+            yield Dask(client=stack.enter_context(dask_client()))
+        elif request.param == "spark":
+            yield Spark(session=stack.enter_context(spark_session()))
+        else:
+            yield Stream(batch_rows=333) if request.param == "stream" else "memory"
+
+
+@pytest.fixture(scope="module")
+def engine(where, folder):
+    engine = open_data(Files(folder), where).engine(BOX)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return MemoryEngine.of_records(X, BOX, n_threads=1)
+
+
+def fit(records, method, where=None, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = DPKMeans(4, bounds=(0, 1), method=method, guarantee="none", random_state=5, engine=where, **options)
+        return model.fit(records).release_
+
+
+def same(a, b):
+    return np.array_equal(reveal(a, why=WHY), reveal(b, why=WHY))
+
+
+def test_answers_about_cells_are_those_of_memory_to_the_bit(engine, memory):
+    other = START[::-1] * 0.9
+    for centroids, before in [(START, None), (other, START), (START, START), (START, other[:2])]:
+        found, expected = (reveal(e.cell_statistics(centroids, before), why=WHY) for e in (engine, memory))
+        assert np.array_equal(found.counts, expected.counts)
+        assert np.array_equal(found.sums, expected.sums)
+        assert (found.cost, found.n_changed) == (expected.cost, expected.n_changed)
+
+
+def test_counts_costs_queries_reach_and_lloyd_are_those_of_memory_to_the_bit(engine, memory):
+    assert same(engine.count(), memory.count())
+    assert same(engine.costs(np.stack([START, START / 2])), memory.costs(np.stack([START, START / 2])))
+    assert same(engine.cell_reach(START), memory.cell_reach(START))
+    for query in (Halvings(BOX.unit_box, 8), Residuals(START, np.full(START.shape, 0.2))):
+        assert same(engine.ask(query), memory.ask(query))
+    ends = [reveal(e.lloyd(START, 50), why=WHY) for e in (engine, memory)]
+    assert np.array_equal(ends[0].centroids, ends[1].centroids)
+    assert (ends[0].moves, ends[0].stopped) == (ends[1].moves, ends[1].stopped)
+
+
+def test_answers_come_wrapped(engine):
+    for answer in (engine.count(), engine.cell_statistics(START), engine.costs(START[None]), engine.lloyd(START, 1)):
+        assert isinstance(answer, Exact)
+
+
+def test_sampled_rows_are_different_records_and_uniform(engine):
+    """By their row numbers, so the same rows as in memory; uniform there by NumPy's `choice`."""
+    rows = reveal(engine.sample_rows(500, np.random.default_rng(3)), why=WHY)
+    held = {tuple(row) for row in BOX.to_unit(X).tolist()}
+    assert len({tuple(row) for row in rows.tolist()}) == 500
+    assert all(tuple(row) in held for row in rows.astype(np.float32).tolist())
+    first = sum(
+        tuple(row) in {tuple(r) for r in BOX.to_unit(X[:2000]).tolist()} for row in rows.astype(np.float32).tolist()
+    )
+    assert abs(first - 250) < 60  # 5.7 deviations
+
+
+def test_blocks_hold_every_record_once_and_are_dealt_uniformly(engine):
+    blocks = list(engine.blocks(5, np.random.default_rng(8)))
+    total = np.zeros((1, 4), np.int64)
+    sizes = []
+    for block in blocks:
+        table = reveal(block.cell_statistics(np.full((1, 3), 0.5)), why=WHY).integers()
+        assert block.bounds == BOX
+        sizes.append(int(table[0, 0]))
+        total += table
+    steps = np.rint(BOX.to_unit(X).astype(float) * GRID).astype(np.int64)
+    assert total.tolist() == [[len(X), *steps.sum(axis=0).tolist()]]
+    assert sum((size - 800) ** 2 / 800 for size in sizes) < 33.4  # χ² of 4 degrees: 1e-6 of all seeds
+    assert len(set(sizes)) > 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_seeded_fit_is_the_same_to_the_bit(where, folder, method):
+    found, expected = fit(folder, method, where, **METHODS[method]), fit(X, method, **METHODS[method])
+    assert np.array_equal(found.centroids, expected.centroids)
+    assert found.spends == expected.spends
+    assert found.n_passes == expected.n_passes
+
+
+def test_gupt_privgene_and_starts_from_rows_run(where, folder):
+    for method, options in [("gupt", {"epsilon": 5.0}), ("privgene", {"epsilon": 1.0}), ("lloyd", {})]:
+        release = fit(folder, method, where, **options)
+        assert np.isfinite(release.centroids).all()
+    assert np.array_equal(release.centroids, fit(X, "lloyd").centroids)
+
+
+def test_a_synopsis_is_the_same_to_the_bit(where, folder):
+    made, expected = (
+        make_synopsis(records, 1.0, (0, 1), guarantee="none", random_state=2, engine=engine)
+        for records, engine in ((folder, where), (X, None))
+    )
+    assert np.array_equal(made.points, expected.points)
+    assert np.array_equal(made.weights, expected.weights)
+
+
+def test_a_missing_value_is_refused_by_file_row_group_and_column_or_put_in_the_middle(where, tmp_path):
+    holed = X[:3000].copy()
+    holed[2200, 1] = np.nan
+    write_parquet(tmp_path, holed, [1000], row_group_size=700)
+    with pytest.raises(DataError, match=r"column 'x1' of .*part-01.parquet, row group 1, has empty cells"):
+        fit(tmp_path, "su", where, epsilon=1.0)
+    filled = np.where(np.isnan(holed), 0.5, holed)
+    found = fit(Files(tmp_path, nulls="midpoint"), "su", where, epsilon=1.0)
+    assert np.array_equal(found.centroids, fit(filled, "su", epsilon=1.0).centroids)
+
+
+def test_columns_are_chosen_and_ordered_by_name(where, folder):
+    found = fit(Files(folder, columns=("x2", "x0")), "su", where, epsilon=1.0)
+    assert found.feature_names == ("x2", "x0")
+    assert np.array_equal(found.centroids, fit(X[:, [2, 0]], "su", epsilon=1.0).centroids)

@@ -1,0 +1,89 @@
+"""Dask workers and Spark executors for tests: real processes, started once, and stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+
+@contextmanager
+def dask_client(n_workers=2):
+    pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
+    import dask
+    from distributed import Client, LocalCluster
+
+    settings = {"distributed.scheduler.allowed-failures": 100, "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def why_no_spark():
+    """None, or why Spark cannot run here."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "the Spark engine needs pyspark: make setup-scale"
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
+    if java is None or not os.path.exists(java):
+        return "Spark needs Java 17 or newer; there is none"
+    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    major = text.split('"')[1].split(".")[0] if '"' in text else "0"
+    return None if int(major) >= 17 else f"Spark needs Java 17 or newer; this is {major}"
+
+
+@contextmanager
+def spark_session():
+    """A real cluster of two executor processes."""
+    reason = why_no_spark()
+    if reason is not None:
+        pytest.skip(reason)
+    from pyspark.sql import SparkSession
+
+    from dpkmeans.engines.clusters import stop_spark
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.task.maxFailures", "20")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        stop_spark(session)
+
+
+def blobs(n=4000, d=3, k=4, seed=0):
+    """Records around k places in the unit box."""
+    rng = np.random.default_rng(seed)
+    return rng.random((k, d))[rng.integers(k, size=n)] + rng.normal(0, 0.05, (n, d))
+
+
+def write_parquet(folder, X, edges, row_group_size=1500):
+    """The records in several files, cut at `edges`."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = [f"x{j}" for j in range(X.shape[1])]
+    for i, rows in enumerate(np.split(X, edges)):
+        columns = {name: rows[:, j] for j, name in enumerate(names)}
+        parquet.write_table(pa.table(columns), folder / f"part-{i:02}.parquet", row_group_size=row_group_size)
+    return folder

@@ -1,0 +1,45 @@
+"""What is installed is pinned by hash, and the oldest versions tested are the oldest promised."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PINNED = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_every_requirement_is_pinned_by_hash_and_no_file_holds_an_address(path):
+    text = path.read_text()
+    assert "://" not in text
+    for block in re.split(r"\n(?=[a-z])", text.strip()):
+        assert re.match(r"[a-z0-9._-]+==\S+", block), block[:80]
+        assert "--hash=sha256:" in block, block[:80]
+
+
+def test_the_oldest_versions_tested_are_the_lower_bounds():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = dict(re.findall(r"^([a-z-]+)==(\S+)$", (ROOT / "requirements" / "oldest.in").read_text(), re.MULTILINE))
+    for requirement in project["dependencies"]:
+        name, lowest = requirement.split(">=")
+        assert pinned[name].startswith(lowest), name
+
+
+def test_the_bill_of_materials_lists_what_is_installed_without_addresses():
+    spec = importlib.util.spec_from_file_location("sbom", ROOT / "tools" / "sbom.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    bill = module.bill()
+    names = {component["name"] for component in bill["components"]}
+    assert {"numpy", "scipy", "scikit-learn", "numba", "opendp", "llvmlite"} <= names
+    assert "pytest" not in names
+    assert all(component["version"] for component in bill["components"])
+    assert "://" not in json.dumps(bill)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.plan import make_plan
+from dpkmeans.synopsis.signs import Signs
+from dpkmeans.synopsis.tree import Tree
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 100.0])
+@pytest.mark.parametrize("recentre", [True, False])
+def test_the_parts_of_every_plan_add_up_to_the_budget(epsilon, recentre):
+    total = Epsilon.of(epsilon)
+    for n, k, d in itertools.product((1.0, 100.0, 1e4, 2.0**33), (1, 5, 1000), range(101)):
+        plan = make_plan(total, n, k, d, recentre=recentre)
+        parts = [plan.synopsis_epsilon, plan.recentre_epsilon, plan.radius_epsilon]
+        assert sum((part for part in parts if part is not None), Epsilon(0)) == total
+        assert plan.recentre_epsilon is None or recentre
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "builder"),
+    [
+        (150, 1, Grid),
+        (1e6, 3, Grid),
+        (150, 4, Grid),
+        (1e6, 4, Tree),
+        (1e6, 10, Tree),
+        (150, 10, Tree),
+        (1e6, 11, Signs),
+    ],
+)
+def test_the_features_and_the_signal_decide_which_synopsis_is_made(n, d, builder):
+    assert isinstance(make_plan(Epsilon.of(1.0), n, 3, d).builder, builder)
+
+
+def test_a_weak_signal_is_all_spent_on_the_synopsis():
+    assert make_plan(Epsilon.of(1.0), 300.0, 3, 2).recentre_epsilon is None
+    assert make_plan(Epsilon.of(1.0), 30_000.0, 3, 2).recentre_epsilon is not None
+
+
+def test_at_most_eight_passes_are_planned_for_any_number_of_features():
+    for d, n in itertools.product(range(1, 101), (10.0, 1e6)):
+        plan = make_plan(Epsilon.of(1.0), n, 10, d)
+        passes = 1 + plan.builder.passes + (plan.recentre_epsilon is not None) + (plan.radius_epsilon is not None)
+        assert passes <= 8
+        assert passes <= 4 or d > 10

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpkmeans.bounds import Bounds
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.cluster import to_fixed_point
+from dpkmeans.synopsis.points import WeightedPoints
+from dpkmeans.synopsis.recentre import SMALLEST, learn_radius, radius_of, recentre
+
+
+def groups(n: int = 20_000, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array([[0.25, 0.25], [0.75, 0.75]])[rng.integers(2, size=n)] + 0.02 * rng.standard_normal((n, 2))
+
+
+def engine_of(X) -> MemoryEngine:
+    return MemoryEngine.of_records(X, Bounds.of((0, 1), X.shape[1]), n_threads=1)
+
+
+def test_centroids_move_to_the_means_and_never_past_the_radius():
+    start = np.array([[0.27, 0.22], [0.72, 0.78]])
+    radius = np.full((2, 2), 0.1)
+    ledger = Ledger(1.0)
+    moved = recentre(engine_of(groups()), start, radius, Epsilon.of(1.0), ledger=ledger, rng=Randomness.with_seed(0))
+    assert np.allclose(moved.centroids, [[0.25, 0.25], [0.75, 0.75]], atol=0.002)
+    assert float(ledger.spent) == 1.0
+    tight = np.full((2, 2), 0.005)
+    moved = recentre(engine_of(groups()), start, tight, Epsilon.of(1.0), ledger=Ledger(), rng=Randomness.with_seed(0))
+    assert (np.abs(moved.centroids - start) <= tight + 1e-12).all()
+
+
+def test_without_a_signal_centroids_stay_where_they_are():
+    start = np.array([[0.27, 0.22], [0.72, 0.78]])
+    stayed = 0
+    for seed in range(20):
+        moved = recentre(
+            engine_of(groups(3)),
+            start,
+            np.full((2, 2), 0.2),
+            Epsilon.of(0.01),
+            ledger=Ledger(),
+            rng=Randomness.with_seed(seed),
+        )
+        stayed += np.array_equal(moved.centroids, start)
+        assert ((moved.centroids >= 0) & (moved.centroids <= 1)).all()
+    assert stayed >= 8
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_the_radius_follows_the_distance_to_the_next_centroid_and_the_synopsis_deviations(k):
+    points = WeightedPoints(np.random.default_rng(0).random((200, 2)), np.ones(200))
+    end = to_fixed_point(points, points.points[:k].copy())
+    radius = radius_of(points, end, 0.5)
+    assert radius.shape == (k, 2)
+    assert (radius >= SMALLEST).all()
+    gaps = np.linalg.norm(end.centroids[:, None] - end.centroids, axis=2) + 9 * np.eye(k)
+    assert (radius <= 0.5 * np.minimum(gaps.min(axis=1), 1.0)[:, None] + 1e-12).all()
+
+
+def test_a_cluster_that_is_one_point_gets_the_smallest_radius():
+    points = WeightedPoints(np.array([[0.2, 0.2], [0.8, 0.8]]), np.ones(2))
+    assert (radius_of(points, to_fixed_point(points, points.points.copy()), 0.5) == SMALLEST).all()
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.1])
+def test_a_learned_radius_is_about_as_large_as_the_residuals(spread):
+    rng = np.random.default_rng(0)
+    X = 0.5 + spread * rng.standard_normal((50_000, 12))
+    ledger = Ledger(1.0)
+    radius = learn_radius(
+        engine_of(X),
+        np.full((1, 12), 0.5),
+        5e4,
+        Epsilon.of(0.5),
+        Epsilon.of(0.5),
+        ledger=ledger,
+        rng=Randomness.with_seed(0),
+    )
+    assert spread < radius[0, 0] < 12 * spread
+    assert [spend.label for spend in ledger.spends] == ["radius"]
