@@ -24,8 +24,10 @@ help:
 	@echo "make format         rewrite the code with ruff"
 	@echo "make bench          speed benchmarks"
 	@echo "make bench-quality  clustering quality benchmarks"
+	@echo "make bench-scale    memory and time per pass on 20 million records, also with Dask"
 	@echo "make docs           build the documentation into site/"
 	@echo "make setup          create .venv (the other targets call it)"
+	@echo "make setup-scale    add Dask and Spark to it (the tests call it)"
 	@echo "make requirements   pin the newest versions in requirements/"
 	@echo "make fuzz           fuzz the file readers and the API (FUZZ_SECONDS for each reader)"
 	@echo "make test-oldest    run the tests with the oldest supported dependencies, in .venv-oldest"
@@ -67,6 +69,17 @@ setup: .venv/.setup
 	@$(PIP) check
 	@touch $@
 
+# Spark is large, has no wheel and needs Java: without it, its tests skip and say so.
+.PHONY: setup-scale
+setup-scale: .venv/.scale
+
+.venv/.scale: .venv/.setup requirements/scale.txt requirements/spark.txt
+	@echo "Installing Dask and Spark (400 MB to load)"
+	@$(INSTALL) -r requirements/scale.txt
+	@$(PIP) install --require-hashes --no-deps --no-build-isolation -r requirements/spark.txt || \
+		echo "pyspark could not be installed: the tests of the Spark engine will be skipped"
+	@touch $@
+
 .venv/.docs: .venv/.setup requirements/docs.txt
 	@$(INSTALL) -r requirements/docs.txt
 	@touch $@
@@ -79,7 +92,7 @@ demo: setup
 
 # The test run comes last, so that its closing line closes the output.
 .PHONY: test
-test: lint
+test: lint setup-scale
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -93,12 +106,15 @@ format: setup
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-.PHONY: bench bench-quality
+.PHONY: bench bench-quality bench-scale
 bench: setup
 	$(PY) benchmarks/speed.py
 
 bench-quality: setup
 	$(PY) benchmarks/quality.py
+
+bench-scale: setup-scale
+	$(PY) benchmarks/scale.py
 
 .PHONY: docs
 docs: .venv/.docs
@@ -163,6 +179,9 @@ requirements:
 	$(COMPILE) --extra cli --extra files --extra report \
 		pyproject.toml requirements/oldest.in --output-file requirements/oldest.txt
 	$(COMPILE) requirements/fuzz.in --output-file requirements/fuzz.txt
+	$(COMPILE) --extra files --extra dask --constraint requirements/dev.txt \
+		pyproject.toml requirements/scale.in --output-file requirements/scale.txt
+	$(COMPILE) --no-deps requirements/spark.in --output-file requirements/spark.txt
 	$(COMPILE) requirements/tools.in --output-file requirements/tools.txt
 	@if grep -nE '://|^-|@ ' requirements/*.txt; then echo "error: an address got into requirements/" >&2; exit 1; fi
 

@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join((OURS, *RIVALS)))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--rival-runs", type=int, default=0, help="runs of the others; as many as of ours by default")
-    parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, by far the slowest; as of the others")
+    parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, which is slow")
     parser.add_argument("--leave-out", default="", help="what takes too long, as in privgene@blobs64,privgene@blobs10")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()

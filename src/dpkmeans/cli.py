@@ -48,11 +48,12 @@ _AS_OPTIONS = (
     (r"\bnulls='(\w+)'", r"--nulls \1"),
     (r"\bengine='(\w+)'", r"--engine \1"),
     (r"\bdataset='(\w+)'", r"--dataset \1"),
-    (r"(?<![\w-])(epsilon|step_epsilon|release_epsilon)=([\d.]+\d)", r"--\1 \2"),
+    (r"(?<![\w-])(epsilon|step_epsilon|release_epsilon|bounds_epsilon)=([\d.]+\d)", r"--\1 \2"),
+    (r"(?<![\w-])bounds_epsilon\b", "--bounds-epsilon"),
     (r"\bn_clusters=(\d+)", r"--k \1"),
     (r"\bn_clusters\b", "--k"),
     (r"\bA random_state\b", "A --seed"),
-    (r"--(step|release)_epsilon", r"--\1-epsilon"),
+    (r"--(step|release|bounds)_epsilon", r"--\1-epsilon"),
 )
 
 

@@ -12,8 +12,9 @@ import dpkmeans
 from dpkmeans import cli_output as output
 from dpkmeans.cli import DATA, DONE, USAGE
 from dpkmeans.cli_audit import audit
-from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, read_for, sides, split_columns
+from dpkmeans.cli_inputs import ESTIMATED, check_outputs, parse_bounds, read, read_for, sides, split_columns
 from dpkmeans.cli_ledger import app as ledger_app
+from dpkmeans.cli_plan import plan
 from dpkmeans.cli_reproduce import reproduce
 from dpkmeans.cli_scale import (
     EngineName,
@@ -51,6 +52,7 @@ app.command(audit)
 app.command(synopsis)
 app.command(explore)
 app.command(reproduce)
+app.command(plan)
 
 Json = Annotated[bool, Parameter(show_default=False)]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
@@ -74,6 +76,7 @@ def fit(
     *,
     k: Annotated[int, Parameter(name=["--k", "-k"])] = 8,
     bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)] = None,
+    bounds_epsilon: float | None = None,
     epsilon: float | None = None,
     method: str | None = None,
     guarantee: Literal["proved", "paper", "none"] = "proved",
@@ -108,6 +111,8 @@ def fit(
         CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     k:
         Number of clusters.
+    bounds_epsilon:
+        In place of --bounds: spend this much of epsilon on a private estimate of the box.
     epsilon:
         The promised total. Methods that split a total need it; for others it is a cap.
     method:
@@ -155,7 +160,7 @@ def fit(
     json:
         Print the release as JSON.
     """
-    pairs = parse_bounds(bounds)
+    pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
     check_outputs(out, transcript, report, inputs=(data,) if ledger is None else (data, ledger))
     if report is not None:
         _require_report()
@@ -172,7 +177,8 @@ def fit(
         records,
         names,
         n_clusters=k,
-        bounds=pairs if isinstance(pairs, str) else sides(pairs, n_features),
+        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, n_features),
+        bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         method=method,
         guarantee=guarantee,
@@ -258,6 +264,29 @@ def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False
 
 
 @app.command
+def report(model: Path, /, *, out: Path = Path("report.html")) -> None:
+    """A report (HTML) about a model file. It needs no records.
+
+    Example: dpkmeans report model.json --out report.html
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    out:
+        Where to write the report.
+    """
+    from dpkmeans.release import Release
+
+    check_outputs(out, inputs=(model,))
+    _require_report()
+    from dpkmeans.report import write_report
+
+    write_report(Release.load(model), out)
+    output.note(f"The report is in {out}")
+
+
+@app.command
 def methods(*, json: Json = False) -> None:
     """All methods: what each is, what it guarantees, and where it comes from.
 
@@ -283,7 +312,7 @@ def methods(*, json: Json = False) -> None:
 
 
 @app.command
-def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
+def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: Json = False) -> None:
     """Fit 50 000 made-up visits around eight towns, and write a report.
 
     Example: dpkmeans demo --out report.html
@@ -292,10 +321,12 @@ def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
     ----------
     out:
         Where to write the report.
+    picture:
+        Write a picture of the towns and the centroids here (PNG).
     json:
         Print the result as JSON.
     """
-    check_outputs(out)
+    check_outputs(out, picture)
     _require_report()
     from dpkmeans.demo import BOX_KM, DEMO_OPTIONS, FAR_KM, FEATURES, TOWNS, match, visits
     from dpkmeans.report import write_report
@@ -304,6 +335,10 @@ def demo(*, out: Path = Path("report.html"), json: Json = False) -> None:
     table = Table(visits(), FEATURES)
     release = _fitted(table.records, table.names, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
     write_report(release, out)
+    if picture is not None:
+        from dpkmeans.report.demo_picture import write_demo_picture
+
+        write_demo_picture(release, picture)
     found = match(release.centroids)
     if json:
         towns = [{"town": f.town.name, "cluster": f.cluster, "distance_km": f.distance} for f in found]

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from dpkmeans.tables import Table
 
 FROM_DATA = "from data"
+ESTIMATED = "estimated"
 
 
-def parse_bounds(text: str | None) -> str | list[tuple[float, float]]:
+def parse_bounds(text: str | None, estimated: bool = False) -> str | list[tuple[float, float]]:
     """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`.
 
     >>> parse_bounds("0:1,-5:1e3")
@@ -24,7 +25,15 @@ def parse_bounds(text: str | None) -> str | list[tuple[float, float]]:
     """
     how = 'Write LOW:HIGH, such as 0:1, or one pair per feature, such as 0:10,-5:5, or "from data" (not private).'
     if text is None:
-        raise BoundsError(f"--bounds are missing; they must be known without looking at the data. {how}")
+        if estimated:
+            return ESTIMATED
+        raise BoundsError(
+            "--bounds are missing. The noise is as large as the box, so it must be known without looking at the data: "
+            f"an age lies in 0:120, a share in 0:1. {how} If you know none, --bounds-epsilon 0.1 spends that much of "
+            "epsilon on a private estimate."
+        )
+    if estimated:
+        raise BoundsError("give --bounds or --bounds-epsilon, not both. With public bounds nothing is spent on them.")
     if text.strip() == FROM_DATA:
         return FROM_DATA
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import closing
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from dpkmeans.engines.blocks import BlockEngine
 from dpkmeans.engines.clusters import Stream
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
-from dpkmeans.errors import BoundsError, DataError, MethodError
+from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError
 from dpkmeans.guarantee import as_label, check_accepted, check_accountable
 from dpkmeans.methods import make_method
 from dpkmeans.methods.base import Method, guarantee_of
 from dpkmeans.opening import Opened, Where, open_data
+from dpkmeans.privacy.box import estimate_bounds
+from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -56,6 +59,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
         `Dask(workers=2)`. By default, what suits the records: arrays and frames in memory; files and streams are read
         again for each pass; Dask and Spark objects stay where they are.
+    bounds_epsilon : spend this much of the total on a private estimate of the box, in place of `bounds`, for records
+        in memory. A public box is better where there is one.
     verbose : print a line about the result.
 
     Attributes
@@ -95,6 +100,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         ledger: Ledger | Store | str | PathLike[str] | None = None,
         dataset: str | None = None,
         engine: Where = None,
+        bounds_epsilon: float | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -111,6 +117,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.ledger = ledger
         self.dataset = dataset
         self.engine = engine
+        self.bounds_epsilon = bounds_epsilon
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> DPKMeans:
@@ -125,16 +132,22 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         account = self._account(method)
         ledger = Ledger(self.epsilon, parent=account or self._parent())
         opened = self._opened(X, reset=True)
-        box = self._box(opened)
+        share = self._bounds_share(opened)
+        box = self._box(opened) if share is None else Bounds((0.0,) * opened.n_features, (1.0,) * opened.n_features)
         offered = guarantee_of(method.offers(), box, rng)
         check_accepted(offered, accepted)
         if account is not None:
             check_accountable(offered)
+        if share is not None:
+            assert opened.records is not None
+            box = estimate_bounds(opened.records, share, ledger=ledger, rng=rng)
 
         with closing(opened.engine(box)) as engine:
             release = method.run(engine, k, ledger=ledger, rng=rng)
             if account is not None:
                 account.settle()
+            if share is not None:
+                release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
             names = getattr(self, "feature_names_in_", None)
             if names is not None:
                 release = _with_names(release, names)
@@ -258,6 +271,22 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def _parent(self) -> Ledger | None:
         return self.ledger if isinstance(self.ledger, Ledger) else None
 
+    def _bounds_share(self, opened: Opened) -> Epsilon | None:
+        """What to spend on a private estimate of the box; None where the box is given."""
+        if self.bounds_epsilon is None:
+            return None
+        if self.bounds is not None:
+            raise BoundsError("give bounds or bounds_epsilon, not both. With public bounds nothing is spent on them.")
+        if opened.records is None:
+            raise MethodError("bounds_epsilon works for records in memory; give bounds for files and streams.")
+        share = Epsilon.of(self.bounds_epsilon, "bounds_epsilon")
+        if self.epsilon is not None and share.nano >= Epsilon.of(self.epsilon).nano:
+            raise BudgetError(
+                f"bounds_epsilon={self.bounds_epsilon} leaves nothing of epsilon={self.epsilon} for the clusters. "
+                "A tenth of it is a good share."
+            )
+        return share
+
     def _box(self, opened: Opened) -> Bounds:
         if isinstance(self.bounds, str) and self.bounds == FROM_DATA:
             try:
@@ -285,6 +314,4 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
 
 def _with_names(release: Release, names: Any) -> Release:
-    from dataclasses import replace
-
     return replace(release, feature_names=tuple(str(name) for name in names))

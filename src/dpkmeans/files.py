@@ -42,6 +42,12 @@ def write_text(path: str | Path, text: str) -> None:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
         raise FileError(f"cannot write {target}: a name in it is not valid text. Rename that column.") from None
+    write_bytes(target, data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write `data` in the same way."""
+    target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
         try:

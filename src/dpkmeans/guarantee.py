@@ -23,7 +23,7 @@ class Guarantee:
 
     label: Label
     neighbours: str = "add or remove one record"
-    bounds: Literal["given", "from data"] = "given"
+    bounds: Literal["given", "from data", "estimated"] = "given"
     arithmetic: Literal["exact integers", "floating point"] = "exact integers"
     seeded: bool = False
     reasons: tuple[str, ...] = ()

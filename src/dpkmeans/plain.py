@@ -12,7 +12,7 @@ from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
 ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
-BOUNDS: tuple[Literal["given"], Literal["from data"]] = ("given", "from data")
+BOUNDS: tuple[Literal["given"], Literal["from data"], Literal["estimated"]] = ("given", "from data", "estimated")
 
 LONGEST_TEXT = 10_000
 

@@ -188,7 +188,7 @@ class Release:
             return
         lower, upper, slack = np.array(self.bounds.lower), np.array(self.bounds.upper), self.bounds.longest_side * 1e-6
         inside = bool(((lower - slack <= self.centroids) & (self.centroids <= upper + slack)).all())
-        exact = not self.guarantee.seeded and self.guarantee.bounds == "given"
+        exact = not self.guarantee.seeded and self.guarantee.bounds != "from data"
         within = self.epsilon_promised is None or self.epsilon_spent <= self.epsilon_promised
         if not (inside and exact and within and self.guarantee.arithmetic == "exact integers"):
             raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")

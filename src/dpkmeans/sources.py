@@ -370,7 +370,7 @@ def _csv_source(paths: list[Path], files: Files) -> Source:
 
 
 def _bad_csv(path: Path, message: str, n_columns: int, names: tuple[str, ...] | None) -> DataError:
-    column = re.match(r"In CSV column #(\d+): CSV conversion error", message)
+    column = re.match(r"In CSV column #(\d+):.*CSV conversion error", message)
     if column and int(column[1]) < n_columns:
         j = int(column[1])
         label = repr(names[j]) if names else f"number {j}"

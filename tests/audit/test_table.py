@@ -20,12 +20,12 @@ def test_the_table_goes_between_its_marks_and_leaves_the_rest_of_the_page_alone(
     report = audit(targets, runs=200, rng=Randomness.with_seed(1))
     file, page = tmp_path / "audit.json", tmp_path / "page.md"
     write_json(file, KIND, VERSION, report.to_dict())
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    page.write_text(f"before\n{BEGIN}\nan earlier one\n{END}\nafter\n", "utf-8")
     main(str(file), str(page))
     text = page.read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert "old" not in text
+    assert "an earlier one" not in text
     assert "| posterior (1) | paper | duplicate | ray of a centroid |" in text
     page.write_text("no marks", "utf-8")
     with pytest.raises(FileError, match="must hold the lines"):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -87,3 +90,20 @@ def write_parquet(folder, X, edges, row_group_size=1500):
         columns = {name: rows[:, j] for j, name in enumerate(names)}
         parquet.write_table(pa.table(columns), folder / f"part-{i:02}.parquet", row_group_size=row_group_size)
     return folder
+
+
+class SlowCount:
+    """A query that takes its time, so that a process can be killed in the middle of a pass."""
+
+    shape = (1, 1)
+
+    def add(self, tiles, n, table):
+        time.sleep(0.1)
+        table[0, 0] += n
+
+
+def kill_soon(pid, after=0.25):
+    """Kill a process without a warning, a moment from now."""
+    timer = threading.Timer(after, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    return timer

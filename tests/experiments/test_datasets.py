@@ -108,7 +108,7 @@ def test_a_damaged_cache_is_an_error_that_names_the_file(site, tmp_path):
     load_dataset("flowers", homes=homes, cache=tmp_path)
     file = tmp_path / "flowers.csv.gz"
     file.write_bytes(file.read_bytes()[:-10])
-    with pytest.raises(FileError, match="flowers.csv.gz"):
+    with pytest.raises(FileError, match=r"flowers\.csv\.gz"):
         load_dataset("flowers", homes=homes, cache=tmp_path)
 
 

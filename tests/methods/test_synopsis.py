@@ -12,8 +12,9 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.estimator import DEFAULT_METHOD, DPKMeans
 from dpkmeans.methods import make_method
 from dpkmeans.methods.synopsis import distinct
+from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.randomness import Randomness, SeededNoise
 from dpkmeans.synopsis.certificate import verify
 
 FAMILY = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid"]
@@ -95,10 +96,10 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 100.0])
-def test_all_fits_end_at_a_fixed_point_of_their_own_synopsis_with_k_distinct_centroids_in_the_box(epsilon):
-    """112 shapes a budget: few and many records, features and clusters, unequal sides, features without width."""
-    for number, (n, d, k) in enumerate(SHAPES):
+def test_all_fits_end_at_a_fixed_point_of_their_own_synopsis_with_k_distinct_centroids_in_the_box():
+    """222 fits: few and many records, features and clusters, unequal sides, features without width, tiny budgets."""
+    for number, (n, d, k) in enumerate(SHAPES + SHAPES):
+        epsilon = (1e-6, 0.1, 1.0, 30.0, 0.01)[number % 5]
         upper = np.ones(d) if number % 3 else np.geomspace(1, 1e-4, d)
         if number % 4 == 1 and d > 2:
             upper[1] = 0.0
@@ -136,20 +137,21 @@ def test_clear_clusters_are_found(name):
     assert mine < 1.2 * theirs
 
 
+class Blind(SeededNoise):
+    """Adds noise to 40 instead of the values."""
+
+    def laplace(self, values, scale):
+        return super().laplace(np.zeros_like(values) + 40, scale)
+
+
+def blind(self, exact, *, ledger, rng, label, release=mechanisms.Cube.release):
+    """`Cube.release` of zeros instead of the values."""
+    return release(self, exact.map(np.zeros_like), ledger=ledger, rng=rng, label=label)
+
+
 @pytest.mark.parametrize("d", [2, 6, 12])
-def test_what_is_asked_second_is_made_of_released_values_alone(d):
+def test_what_is_asked_second_is_made_of_released_values_alone(d, monkeypatch):
     """With the same released answers the questions are the same, whatever the records are."""
-
-    class Replaying(Randomness):
-        """Released values that do not depend on the records at all."""
-
-    from dpkmeans.privacy.randomness import SeededNoise
-
-    class Blind(SeededNoise):
-        def laplace(self, values, scale):
-            return super().laplace(np.zeros_like(values) + 40, scale)
-
-    from dpkmeans.privacy import mechanisms
 
     asked = []
     for X in (groups(500, d, seed=1), np.full((3, d), 0.9)):
@@ -160,16 +162,10 @@ def test_what_is_asked_second_is_made_of_released_values_alone(d):
                 seen.append({key: np.asarray(value) for key, value in vars(query).items() if key != "cells"})
                 return self._engine.ask(query)
 
-        original = mechanisms.Cube.release
-
-        def blind(self, exact, *, ledger, rng, label, original=original):
-            return original(self, exact.map(np.zeros_like), ledger=ledger, rng=rng, label=label)
-
-        patch = pytest.MonkeyPatch()
-        patch.setattr(mechanisms.Cube, "release", blind)
         rng = Randomness(np.random.default_rng(0), Blind(0))
-        make_method("synopsis", n_records=5000).run(Watching(engine_of(X)), 3, ledger=Ledger(1.0), rng=rng)
-        patch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(mechanisms.Cube, "release", blind)
+            make_method("synopsis", n_records=5000).run(Watching(engine_of(X)), 3, ledger=Ledger(1.0), rng=rng)
         asked.append(seen)
     assert len(asked[0]) == len(asked[1]) >= 2
     for first, second in zip(*asked, strict=True):

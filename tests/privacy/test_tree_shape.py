@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import beta, chisquare
 
 from dpkmeans.errors import BudgetError, DataError
 from dpkmeans.privacy.epsilon import Epsilon
@@ -220,3 +220,33 @@ def test_a_call_past_the_cap_and_unfit_values_are_refused_before_anything_is_spe
     assert ledger.spends == ()
     with pytest.raises(BudgetError):
         TreeShape(Epsilon(0), 8)
+
+
+# --- an audit ---------------------------------------------------------------------------------------
+
+
+class TooLittleNoise(TreeShape):
+    LOSSES = 1
+
+
+def loss_at_least(mechanism: TreeShape, cells: tuple[int, ...], runs: int) -> float:
+    """A lower bound for log P'/P of "the record's path is split to the bottom", wrong once in a million audits."""
+    counts = []
+    for extra in (0, 1):
+        rng, answer = Randomness.with_seed(extra), np.array(cells)
+        answer[0] += extra
+        shapes = (mechanism.release(Exact(answer), ledger=Ledger(), rng=rng, label="x") for _ in range(runs))
+        counts.append(sum(int(depths[prefixes == 0].max()) == 3 for depths, prefixes in shapes))
+    without, with_record = counts
+    most = beta.ppf(1 - ALARM / 2, without + 1, runs - without)
+    least = beta.ppf(ALARM / 2, with_record, runs - with_record + 1)
+    return math.log(least / most)
+
+
+def test_an_audit_of_the_worst_path_finds_no_more_than_epsilon_and_catches_too_little_noise():
+    """All records in one cell: the biased counts along its path are δ, 0, -δ, the tight case of the proof."""
+    epsilon = Epsilon.of(2.0)
+    sound = TreeShape(epsilon, 100)
+    bias = bias_of(float(_scale(epsilon, TreeShape.LOSSES, SecureNoise())))
+    assert 0.5 < loss_at_least(sound, (bias, *[0] * 7), 3000) <= 2.0
+    assert loss_at_least(TooLittleNoise(epsilon, 100), (1, *[0] * 7), 3000) > 2.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.report.browser import Watched, chromium
 
 from dpkmeans import DPKMeans
 from dpkmeans.methods.lu_shen import posterior
 from dpkmeans.report import write_report
-from tests.report.browser import Watched, chromium
 
 WIDTHS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1200, "height": 900}}
 
@@ -105,6 +105,9 @@ def test_a_sampling_zone_lies_in_its_convergent_zone_and_holds_its_centroid(open
     for step in (1, 2):
         page.fill("#position", str(step))
         for i in range(3):
+            if page.locator(f"#zone{i}").get_attribute("visibility") == "hidden":
+                assert step > 1  # it may converge after one step
+                continue
             zone, ball, centroid = (where(page, f"{kind}{i}") for kind in ("zone", "ball", "centroid"))
             assert np.hypot(zone[0] - ball[0], zone[1] - ball[1]) + zone[2] <= ball[2] + 0.5
             assert np.hypot(zone[0] - centroid[0], zone[1] - centroid[1]) <= zone[2] + 0.5

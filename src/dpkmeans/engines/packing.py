@@ -60,11 +60,16 @@ def pack_column(
     """Write one column into tiles as grid points, `middle` for NaN. Returns how many NaN there were."""
     n = len(values)
     missing = 0
-    for t in range(len(tiles)):
-        for w in range(min(LANES, n - t * LANES)):
+    whole = n // LANES
+    for t in range(whole):  # a loop of fixed length becomes a few vector instructions
+        for w in range(LANES):
             x = values[t * LANES + w]
-            nan = x != x
-            missing += nan
-            x = np.rint((min(max(x, lower), upper) - lower) * scale) * GRID_STEP
-            tiles[t, j, w] = middle if nan else x
+            missing += x != x
+            point = np.rint((min(max(x, lower), upper) - lower) * scale) * GRID_STEP
+            tiles[t, j, w] = point if x == x else middle
+    for i in range(whole * LANES, n):
+        x = values[i]
+        missing += x != x
+        point = np.rint((min(max(x, lower), upper) - lower) * scale) * GRID_STEP
+        tiles[whole, j, i % LANES] = point if x == x else middle
     return missing

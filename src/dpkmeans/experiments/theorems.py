@@ -253,7 +253,7 @@ def _costs(found: Measured, post: Mapping[str, AnyArray], prior: Mapping[str, An
                 settled,
                 error,
                 1.0,
-                at_least(settled, error, 1.0),
+                HOLDS if settled == 1 else FAILS,
             )
         )
     return out
@@ -274,7 +274,8 @@ def _segments(found: Measured, lloyd: Mapping[str, AnyArray]) -> list[Statement]
                     degree,
                     error,
                     1.0,
-                    at_least(degree, error, 1.0),
+                    HOLDS if degree == 1 else FAILS,
+                    "said of every run, so one that ends elsewhere refutes it",
                 )
             )
         delta = 0.5 if name == "segment-uniform" else float(name.removeprefix("segment-"))

@@ -76,8 +76,8 @@ def render_report(release: Release) -> str:
     environment.filters["short"] = lambda value: f"{value:.6g}"
     style, script = _part("report.css"), _part("report.js")
     return environment.from_string(_part("report.html.jinja")).render(
-        style=Markup(style),  # noqa: S704 (our own file)
-        script=Markup(script),  # noqa: S704 (our own file)
+        style=Markup(style),
+        script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
         **_content(release),

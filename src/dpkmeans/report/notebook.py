@@ -26,8 +26,6 @@ def fragment(release: Release) -> str:
     more = "" if k <= MOST_ROWS and d <= MOST_COLUMNS else f"<p>A part of {k} centroids with {d} features.</p>"
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     colour = _COLOURS[release.guarantee.label]
-    return (
-        f'<div><p style="border-left: .3em solid {colour}; padding-left: .6em"><strong>{escape(release.method)}:</strong> '
-        f"{escape(release.summary())}</p><table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        f"{more}</div>"
-    )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    words = f"<strong>{escape(release.method)}:</strong> {escape(release.summary())}"
+    return f'<div><p style="border-left: .3em solid {colour}; padding-left: .6em">{words}</p>{table}{more}</div>'

@@ -70,10 +70,11 @@ def explored(release: Release) -> list[Explored]:
     work = points.points.size * most
     if work > 20 * MOST_WORK:
         return []
-    ks = np.unique(np.linspace(2, most, 18 if work <= MOST_WORK else 8).astype(int)) if most >= 2 else []
+    tried = 18 if work <= MOST_WORK else 8
+    ks = np.unique(np.linspace(2, most, tried).astype(int)).tolist() if most >= 2 else []
     rng = np.random.default_rng(0)  # no secret is involved, and a page should not change when it is made again
     found = []
-    for k in map(int, ks):
+    for k in ks:
         filled = fill(points, k, release.bounds.unit_box, rng)
         start = best_start(filled, k, rng, RESTARTS if work <= MOST_WORK else 2)
         end = to_fixed_point(filled, start)

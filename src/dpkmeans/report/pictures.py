@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,9 +135,8 @@ def costs_picture(release: Release) -> Picture:
     def draw(figure: Any, ink: _Ink) -> None:
         axes = figure.add_subplot()
         if zones:
-            axes.plot(range(1, len(zones) + 1), zones, color=ink.other, marker="o", markersize=4, label="zones")
-        at = range(len(zones) + 1, len(every) + 1)
-        axes.plot(at, lloyd, color=ink.mark, marker="o", markersize=4, label="Lloyd's algorithm")
+            _line(axes, range(1, len(zones) + 1), zones, color=ink.other, label="zones")
+        _line(axes, range(len(zones) + 1, len(every) + 1), lloyd, color=ink.mark, label="Lloyd's algorithm")
         axes.set_xlabel("pass over the synopsis")
         axes.set_ylabel("cost (squared units of the data)")
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -190,8 +189,8 @@ def radii_picture(release: Release) -> Picture:
 
     def draw(figure: Any, ink: _Ink) -> None:
         axes = figure.add_subplot()
-        axes.plot(iterations, largest, color=ink.mark, marker="o", markersize=4, label="largest")
-        axes.plot(iterations, middle, color=ink.other, marker="o", markersize=4, label="median")
+        _line(axes, iterations, largest, color=ink.mark, label="largest")
+        _line(axes, iterations, middle, color=ink.other, label="median")
         axes.set_xlabel("iteration")
         axes.set_ylabel("radius of the sampling zones")
         axes.set_ylim(bottom=0)
@@ -205,6 +204,13 @@ def radii_picture(release: Release) -> Picture:
         f"Line chart of zone radii over {len(iterations)} iterations, ending at {largest[-1]:.3g}.",
         height=3.4,
     )
+
+
+def _line(axes: Any, x: Sequence[int], y: Sequence[float], **style: Any) -> None:
+    """A line with a mark at each value; a long one has no marks, a very long one not every value."""
+    some = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_MARKS)).astype(int))
+    marks = {"marker": "o", "markersize": 4} if len(y) <= MOST_LINES else {}
+    axes.plot(np.asarray(x)[some], np.asarray(y)[some], **marks, **style)
 
 
 def _areas(release: Release) -> Any:

@@ -15,6 +15,7 @@ from dpkmeans.report.way import Balls, Frame, frames_of
 WIDTH = 640.0
 MOST_CLUSTERS = 100
 MOST_PLACES = 2400  # shapes over all frames
+MOST_TRAIL = 3000  # corners of all trails together
 MOST_POINTS = 500
 EDGE = 0.03
 
@@ -73,7 +74,8 @@ def make_stage(release: Release, names: tuple[str, ...]) -> Stage | None:
     kept = _thinned(frames, MOST_PLACES // (3 * k))
     shown = [_frame(frame, view) for frame in kept]
     tracks = [frame.centroids for frame in frames if frame.centroids is not None]
-    trails = [view.places(np.array([track[i] for track in tracks[-200:]])) for i in range(k)]
+    marks = _some(len(tracks), max(MOST_TRAIL // k, 8))
+    trails = [view.places(np.array([tracks[j][i] for j in marks])) for i in range(k)] if tracks else []
     kinds = tuple(kind for kind in ("ball", "zone", "centroid") if any(frame[kind] for frame in shown))
     shadow = "" if len(names) <= 2 else " Zones of more than two features show as their shadows."
     of = names[x] if y is None else f"{names[x]} (to the right) and {names[y]} (upwards)"
@@ -126,10 +128,13 @@ def _frame(frame: Frame, view: _View) -> dict[str, Any]:
 
 def _thinned(frames: list[Frame], most: int) -> list[Frame]:
     """The first ones and the last, where there are too many."""
-    most = max(most, 4)
-    if len(frames) <= most:
-        return frames
-    return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).astype(int))]
+    return [frames[i] for i in _some(len(frames), max(most, 4))]
+
+
+def _some(n: int, most: int) -> list[int]:
+    """At most `most` numbers below `n`, evenly, with the first and the last."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
+    return found
 
 
 def _points(release: Release, view: _View) -> list[tuple[float, float, float]]:

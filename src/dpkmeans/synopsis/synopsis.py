@@ -216,7 +216,7 @@ class Synopsis:
         """Refuse what no making of a synopsis gives. A checksum does not tell: anyone can make one that matches."""
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise FileError("The synopsis is damaged: its names do not fit its points.")
-        exact = not self.guarantee.seeded and self.guarantee.bounds == "given"
+        exact = not self.guarantee.seeded and self.guarantee.bounds != "from data"
         within = self.epsilon_promised is not None and self.epsilon_spent <= self.epsilon_promised
         if self.guarantee.label == "proved" and not (exact and within and self.spends):
             raise FileError("The synopsis says 'proved', and its content contradicts that. Do not trust this file.")

@@ -1,0 +1,160 @@
+"""Plots of releases in matplotlib's manner: each draws on the Axes it is given and returns it.
+
+They read releases only. Needs matplotlib: pip install 'dpkmeans[report]'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.errors import FileError, MethodError
+from dpkmeans.release import Release
+from dpkmeans.report.numbers import named
+from dpkmeans.report.stage import widest_pair
+from dpkmeans.report.way import Balls, frames_of
+from dpkmeans.synopsis.synopsis import Explored
+
+__all__ = ["budget", "centroids", "explore", "quality", "trajectory", "zones"]
+
+
+def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
+    """Released centroids in two features, inside the public box; areas grow with noisy sizes. More options: scatter."""
+    ax, (x, y) = _axes(ax), _pair(release, features)
+    sizes = np.full(release.n_clusters, 60.0)
+    if release.sizes is not None:
+        weights = np.maximum(np.asarray(release.sizes), 0.0)
+        sizes = 25 + 250 * weights / (weights.max() or 1.0)
+    ax.scatter(*_flat(release.centroids, x, y), **{"s": sizes, "zorder": 3, **options})
+    _frame(release, ax, x, y)
+    return ax
+
+
+def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
+    """The way of each centroid in two features, from its start (small) to its release (large). More options: plot.
+
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    >>> ax = trajectory(release, Figure().subplots())
+    >>> len(ax.lines)
+    4
+    """
+    ax, (x, y) = _axes(ax), _pair(release, features)
+    steps = [frame.centroids for frame in frames_of(release) if frame.centroids is not None]
+    if len(steps) < 2:
+        raise MethodError(
+            f"this release of {release.method} tells of no steps. Use a synopsis method, or "
+            "posterior(publish_centroids=True)."
+        )
+    for i in range(release.n_clusters):
+        way = np.array([step[i] for step in steps])
+        ax.plot(*_flat(way, x, y), **{"marker": "o", "markersize": 2, "linewidth": 1, **options})
+    ax.scatter(*_flat(release.centroids, x, y), s=30, color="black", zorder=3)
+    _frame(release, ax, x, y)
+    return ax
+
+
+def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tuple[int, int] | None = None) -> Any:
+    """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids where they are known."""
+    from matplotlib.patches import Circle
+
+    ax, (x, y) = _axes(ax), _pair(release, features)
+    steps = [frame for frame in frames_of(release) if frame.zones is not None]
+    if not 1 <= iteration <= len(steps):
+        raise MethodError(f"iteration must be from 1 to {len(steps)}, the number of published ones; got {iteration}.")
+    frame = steps[iteration - 1]
+
+    def circles(balls: Balls | None, **style: Any) -> None:
+        if balls is not None:
+            for center, radius in zip(np.stack(_flat(balls.center, x, y), axis=1), balls.radius, strict=True):
+                ax.add_patch(Circle(tuple(center), radius, **style))
+
+    circles(frame.convergent, fill=False, linestyle="--", edgecolor="tab:green")
+    circles(frame.zones, alpha=0.35, facecolor="tab:orange", edgecolor="tab:orange")
+    if frame.centroids is not None:
+        ax.scatter(*_flat(frame.centroids, x, y), s=20, zorder=3)
+    _frame(release, ax, x, y)
+    ax.set_aspect("equal")
+    return ax
+
+
+def budget(release: Release, ax: Any = None, **options: Any) -> Any:
+    """What was spent on what, as bars from top to bottom in the order of the ledger. More options: barh."""
+    ax = _axes(ax)
+    labels = [f"{i}. {spend.label}" for i, spend in enumerate(release.spends, start=1)]
+    ax.barh(range(len(labels)), [float(spend.epsilon) for spend in release.spends], **options)
+    ax.set_yticks(range(len(labels)), labels, parse_math=False)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"epsilon ({release.epsilon_spent:.6g} in all)")
+    return ax
+
+
+def explore(rows: Sequence[Explored], ax: Any = None, *, value: str = "cost", **options: Any) -> Any:
+    """`value` ("cost" or "silhouette") against the number of clusters, from `Synopsis.explore`. More options: plot."""
+    if value not in ("cost", "silhouette"):
+        raise MethodError(f"value must be 'cost' or 'silhouette'; got {value!r}.")
+    ax = _axes(ax)
+    ax.plot([row.k for row in rows], [getattr(row, value) for row in rows], **{"marker": "o", **options})
+    ax.set_xlabel("clusters")
+    ax.set_ylabel(f"{value} on the synopsis")
+    return ax
+
+
+def quality(ratios: Mapping[str, Iterable[tuple[float, float]]], ax: Any = None, **options: Any) -> Any:
+    """Cost over the best non-private cost against epsilon, one line per method, both axes logarithmic.
+
+    `ratios` maps a method to pairs (epsilon, ratio). Drawn is ratio - 1, the loss. More options: plot.
+    """
+    ax = _axes(ax)
+    for method, pairs in ratios.items():
+        epsilons, values = np.array(sorted(pairs), dtype=np.float64).reshape(-1, 2).T
+        ax.plot(epsilons, np.maximum(values - 1, 1e-6), **{"marker": "o", "label": method, **options})
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel("cost / best cost - 1")
+    if ratios:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise FileError("A plot needs matplotlib: pip install 'dpkmeans[report]'") from None
+    return pyplot.gca()
+
+
+def _pair(release: Release, features: tuple[int, int] | None) -> tuple[int, int | None]:
+    if features is None:
+        return widest_pair(release)
+    x, y = features
+    if not 0 <= min(x, y) <= max(x, y) < release.bounds.n_features:
+        raise MethodError(f"features must be two numbers below {release.bounds.n_features}; got {features}.")
+    return x, y
+
+
+def _flat(points: Any, x: int, y: int | None) -> tuple[Any, Any]:
+    return points[:, x], np.zeros(len(points)) if y is None else points[:, y]
+
+
+def _frame(release: Release, ax: Any, x: int, y: int | None) -> None:
+    """The public box as a dashed line, and the names of the features."""
+    names, lower, upper = named(release), release.bounds.lower, release.bounds.upper
+    ax.set_xlabel(names[x], parse_math=False)
+    style = {"color": "gray", "linestyle": "--", "linewidth": 0.8}
+    if y is None:
+        ax.plot([lower[x], upper[x]], [0, 0], **style)
+        ax.set_yticks([])
+        return
+    ax.set_ylabel(names[y], parse_math=False)
+    across = [lower[x], upper[x], upper[x], lower[x], lower[x]]
+    ax.plot(across, [lower[y], lower[y], upper[y], upper[y], lower[y]], **style)

@@ -1,0 +1,98 @@
+"""Spark on a real local cluster of two executor processes: frames, a killed executor, and what crosses the network."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, why_no_spark, write_parquet
+
+from dpkmeans import DPKMeans
+from dpkmeans.bounds import Bounds
+from dpkmeans.engines.clusters import Spark
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.tasks import Partial
+from dpkmeans.errors import DataError
+from dpkmeans.opening import open_data
+from dpkmeans.privacy.exact import reveal
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(why_no_spark() is not None, reason=why_no_spark() or "Spark runs"),
+]
+
+WHY = "a test looks"
+X = blobs(3000)
+BOX = Bounds.of((0, 1), 3)
+
+
+@pytest.fixture(scope="module")
+def session():
+    with spark_session() as session:
+        yield session
+
+
+def test_a_frame_gives_the_same_fit_and_keeps_the_names(session):
+    frame = session.createDataFrame(pd.DataFrame(X, columns=list("abc"))).repartition(3)
+    options = {"epsilon": 1.0, "bounds": (0, 1), "method": "su", "guarantee": "none", "random_state": 5}
+    model = DPKMeans(4, **options).fit(frame)
+    assert np.array_equal(model.cluster_centers_, DPKMeans(4, **options).fit(X).cluster_centers_)
+    assert model.feature_names_in_.tolist() == list("abc")
+
+
+def test_a_missing_value_and_a_text_column_are_refused(session):
+    holes = session.createDataFrame([(0.5, None), (0.2, 0.1)], "a double, b double")
+    with pytest.raises(DataError, match="column 'b' of the Spark frame has empty cells"):
+        open_data(holes, Spark(session=session)).engine(Bounds.of((0, 1), 2)).count()
+    with pytest.raises(DataError, match="column 'b' of the frame does not hold numbers"):
+        open_data(session.createDataFrame([(0.5, "8675309")], "a double, b string"))
+
+
+def test_a_killed_executor_changes_nothing(session, tmp_path):
+    folder = write_parquet(tmp_path, X, [500, 1000, 1500, 2000, 2500])
+    engine = open_data(folder, Spark(session=session)).engine(BOX)
+    engine.count()
+
+    parent = session.sparkContext.parallelize(range(4), 4).map(lambda _: _executor()).distinct().collect()
+    timer = kill_soon(parent[0], after=0.3)
+    assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
+    timer.join()
+    found = reveal(engine.cell_statistics(X[:5]), why=WHY)
+    expected = reveal(MemoryEngine.of_records(X, BOX).cell_statistics(X[:5]), why=WHY)
+    assert np.array_equal(found.integers(), expected.integers())
+    assert found.cost == expected.cost
+
+
+def _executor():
+    """The Java process above this Python worker."""
+    import psutil
+
+    return next(p.pid for p in psutil.Process(os.getpid()).parents() if "java" in p.name())
+
+
+def test_no_record_leaves_an_executor(session, tmp_path, monkeypatch):
+    from pyspark import RDD
+
+    sent = []
+    collect = RDD.collect
+
+    def seen(self):
+        sent.append(collect(self))
+        return sent[-1]
+
+    monkeypatch.setattr(RDD, "collect", seen)
+    folder = write_parquet(tmp_path, X, [1500])
+    engine = open_data(folder, Spark(session=session)).engine(BOX)
+    engine.cell_statistics(X[:5])
+    engine.ask(SlowCount())
+    assert sent
+    for items in sent:
+        for item in items:
+            if isinstance(item, Partial):
+                assert (item.table.shape, item.table.dtype) == ((5, 4), np.int64)
+            elif isinstance(item, np.ndarray):
+                assert (item.shape, item.dtype) == ((1, 1), np.int64)
+            else:  # the size of a part, and why it could not be read
+                assert [type(value) for value in item] == [int, int, type(None)]
