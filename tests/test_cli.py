@@ -152,7 +152,9 @@ def test_commands_that_cannot_be_understood_exit_with_2(arguments, capsys):
 def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_path, capsys):
     ragged = tmp_path / "ragged.csv"
     ragged.write_text(f"x,y\n1,2\n{MARKER[0]},3,4\n")
-    for path, says in ((data, "column 'name'"), (ragged, "as many cells"), (tmp_path, "folder")):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for path, says in ((data, "column 'name'"), (ragged, "as many cells"), (empty, "holds no Parquet")):
         assert main(["fit", str(path), *LLOYD]) == 4
         err = capsys.readouterr().err
         assert says in err

@@ -8,6 +8,7 @@
 # `synopsis-posterior` runs Lu and Shen's posterior strategy on a released synopsis, where it is private.
 # %%
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -32,6 +33,6 @@ right.set_title("the whole way")
 # The cost of every pass never rises.
 # %%
 costs = release.certificate["zone_costs"]
-assert all(b <= a * (1 + 1e-9) for a, b in zip(costs, costs[1:], strict=False))
+assert all(b <= a * (1 + 1e-9) for a, b in pairwise(costs))
 folder = Path(os.environ.get("DPKMEANS_FIGURES", Path(__file__).resolve().parents[1] / "figures"))
 figure.savefig(folder / "zones.png", dpi=90, metadata={"Software": None})

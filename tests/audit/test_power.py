@@ -32,7 +32,8 @@ def named(targets):
 
 @named(mechanism_targets(1.0))
 def test_a_sound_mechanism_is_shown_to_lose_nearly_its_epsilon_and_not_more(target):
-    runs, least = (20_000, 0.85) if target.name == "Choice" else (100_000, 0.9)  # choices are drawn one by one
+    one_by_one = {"Choice": (20_000, 0.85), "TreeShape": (20_000, 0.3)}  # the proof of a tree's shape has slack
+    runs, least = one_by_one.get(target.name, (100_000, 0.9))
     report = audit([target], runs=runs, rng=Randomness.with_seed(11))
     assert least <= max(finding.bound for finding in report.findings) <= 1.0
     assert not report.violations

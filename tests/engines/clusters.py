@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,7 +65,8 @@ def spark_session():
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.task.maxFailures", "20")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))  # queries of these tests
+        .config("spark.task.maxFailures", "8")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -90,6 +90,8 @@ def test_no_record_leaves_an_executor(session, tmp_path, monkeypatch):
     assert sent
     for items in sent:
         for item in items:
+            if isinstance(item, tuple) and isinstance(item[-1], bool):  # `treeReduce` says whether a part was empty
+                item = item[0]
             if isinstance(item, Partial):
                 assert (item.table.shape, item.table.dtype) == ((5, 4), np.int64)
             elif isinstance(item, np.ndarray):

@@ -55,9 +55,7 @@ def test_the_estimate_spends_its_share_once_with_sensitivity_d(monkeypatch):
 def test_empty_cells_rarely_widen_the_box_and_outliers_do_not():
     X = np.random.default_rng(1).uniform(-5, 5, (5000, 2))
     X[0] = 1e12
-    boxes = [
-        estimate_bounds(X, Epsilon.of(0.5), ledger=Ledger(), rng=Randomness.with_seed(seed)) for seed in range(40)
-    ]
+    boxes = [estimate_bounds(X, Epsilon.of(0.5), ledger=Ledger(), rng=Randomness.with_seed(seed)) for seed in range(40)]
     assert sum(box.upper == (8.0, 8.0) and box.lower == (-8.0, -8.0) for box in boxes) >= 38
 
 

@@ -4,6 +4,7 @@ many equal cells as there are runs gives that many independent runs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from dpkmeans.iteration.updates import NoisyMean
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace
+from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace, TreeShape
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.schedules import noisy_mean_budget
 from dpkmeans.synopsis.queries import UNIT, Residuals
@@ -99,6 +100,33 @@ class ChoiceCase:
 
 
 @dataclass(frozen=True)
+class TreeCase:
+    """The shape of a tree over 2^4 cells; all records lie in the first cell, so the record changes its path."""
+
+    pair: str
+    why: str
+    mechanism: TreeShape
+    count: int
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """One shape after the other: the depth of the path's leaf, and the number of leaves."""
+        cells: IntArray = np.zeros(16, dtype=np.int64)
+        cells[0] = self.count + with_record
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        ledger = Ledger()
+        drawn = np.empty((runs, 2))
+        for run in range(runs):
+            ledger = Ledger()
+            depths, prefixes = self.mechanism.release(Exact(cells), ledger=ledger, rng=rng, label="audit")
+            drawn[run] = depths[prefixes == 0].max(), len(depths)
+        return Sample(drawn, np.array([float(ledger.spent)]))
+
+    def scores(self) -> tuple[Score, ...]:
+        """Both numbers; the proof's worst case is looser than any single path, so no bound comes near epsilon."""
+        return Column(0, "depth of the path"), Column(1, "number of leaves")
+
+
+@dataclass(frozen=True)
 class StepCase:
     """One step of an update over cells that all hold the same count and sums. Released: what mechanisms returned.
 
@@ -169,6 +197,15 @@ def choice_cases(mechanism: Releases) -> tuple[ChoiceCase, ...]:
     )
 
 
+def tree_cases(mechanism: TreeShape) -> tuple[TreeCase, ...]:
+    """The first record of all, and one more on a path whose counts lie about the bias."""
+    bias = math.ceil(3 / float(mechanism.epsilon) * math.log(2))
+    return (
+        TreeCase("first record", "counts of a path rise from 0", mechanism, 0),
+        TreeCase("busy path", "several depths are close to splitting", mechanism, bias),
+    )
+
+
 def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
     """The synopsis' re-centring: a cell's count and residuals with cube noise, the record at a corner of the cell."""
     mechanism = Cube(epsilon, UNIT)
@@ -210,6 +247,7 @@ def mechanism_targets(epsilon: float) -> tuple[Target, ...]:
         "Laplace": laplace_cases(Laplace(budget, SENSITIVITY)),
         "Cube": cube_cases(Cube(budget, SENSITIVITY)),
         "Choice": choice_cases(Choice(budget, SENSITIVITY)),
+        "TreeShape": tree_cases(TreeShape(budget, 64)),
         "noisy-mean step": step_cases(NoisyMean(), budget),
         "re-centring step": recentring_cases(budget),
     }

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from dpkmeans.audit.scores import Column, Learned, NearestCentroid, Score, SeenB
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods import Entry, registry
 from dpkmeans.methods.base import Method
+from dpkmeans.methods.synopsis import SynopsisMethod
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.release import Release
 
+FIXED = 4
 MOST_COLUMNS = 24
 """Numbers of a release besides its centroids that are scored: passes, spends, sizes, parameters, certificate."""
 
@@ -65,7 +68,7 @@ class MethodCase:
             for run in range(runs):
                 ledger = Ledger(self.promised)
                 release = self.method.run(engine, k, ledger=ledger, rng=rng)
-                outputs[run], spent[run] = numbers_of(release), float(ledger.spent)
+                outputs[run], spent[run] = numbers_of(release, self.data), float(ledger.spent)
         return Sample(outputs, spent)
 
     def scores(self) -> tuple[Score, ...]:
@@ -80,19 +83,39 @@ class MethodCase:
         )
         if self.centroids_only:
             return final
-        return *final, Column(k * d, "number of passes"), Learned(k, d, centroids_only=False)
+        whole = (*final, Column(k * d, "number of passes"), Learned(k, d, centroids_only=False))
+        if not isinstance(self.method, SynopsisMethod):
+            return whole
+        return (
+            *whole,
+            Column(k * d + FIXED, "weight of the synopsis"),
+            Column(k * d + FIXED + 1, "weight at the record"),
+        )
 
 
-def numbers_of(release: Release) -> FloatArray:
-    """Everything numeric in a release, shape (k d + MOST_COLUMNS,); what is missing counts as -1."""
-    certificate = getattr(release, "certificate", None)
-    others = [release.n_passes, release.n_iter, release.epsilon_spent, len(release.spends)]
-    others += [*_leaves(release.sizes), *_leaves(release.parameters), *_leaves(certificate)]
+def numbers_of(release: Release, pair: Pair) -> FloatArray:
+    """Centroids and other numbers of a release, shape (k d + MOST_COLUMNS,); what is missing counts as -1.
+
+    Behind the centroids: passes, iterations, total and number of spends; three numbers about the released synopsis;
+    sizes, parameters, and as much of the certificate as fits.
+    """
+    certificate = release.certificate or {}
+    first = [release.n_passes, release.n_iter, release.epsilon_spent, len(release.spends)]
+    rest = chain(_leaves(release.sizes), _leaves(release.parameters), _leaves(certificate))
+    shown = list(islice(chain(first, _synopsis(certificate, pair), rest), MOST_COLUMNS))
     row = np.full(release.centroids.size + MOST_COLUMNS, -1.0)
     row[: release.centroids.size] = release.centroids.ravel()
-    shown = others[:MOST_COLUMNS]
     row[release.centroids.size : release.centroids.size + len(shown)] = shown
     return np.asarray(np.nan_to_num(row, posinf=1e300, neginf=-1e300))
+
+
+def _synopsis(certificate: dict[str, Any], pair: Pair) -> tuple[float, float, float]:
+    """Total weight of the released synopsis, its weight within a tenth of the extra record, and its largest weight."""
+    if "points" not in certificate or "weights" not in certificate:
+        return -1.0, -1.0, -1.0
+    points, weights = np.array(certificate["points"]), np.array(certificate["weights"])
+    near = np.abs(points - pair.bounds.unit_of(pair.extra)).max(axis=1) <= 0.1
+    return float(weights.sum()), float(weights[near].sum()), float(weights.max())
 
 
 def _leaves(content: Any) -> Iterator[float]:
