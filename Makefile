@@ -19,7 +19,7 @@ PYTEST_ARGS ?= -n 2
 .PHONY: help
 help:
 	@echo "make demo           fit synthetic visits, print the result, write report.html"
-	@echo "make test           lint, type check and run the tests"
+	@echo "make test           lint, type check, build the documentation and run the tests"
 	@echo "make lint           ruff and mypy only"
 	@echo "make format         rewrite the code with ruff"
 	@echo "make bench          speed benchmarks"
@@ -92,7 +92,7 @@ demo: setup
 
 # The test run comes last, so that its closing line closes the output.
 .PHONY: test
-test: lint setup-scale
+test: lint setup-scale docs
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 .PHONY: lint

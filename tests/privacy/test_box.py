@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpkmeans import DPKMeans, Release
+from dpkmeans.cli import main
 from dpkmeans.errors import BoundsError, BudgetError, DataError, GuaranteeError
 from dpkmeans.privacy.box import CELLS, box_of, cells_of, edges, estimate_bounds, histogram
 from dpkmeans.privacy.epsilon import Epsilon
@@ -103,3 +104,23 @@ def test_nothing_is_spent_on_bounds_when_the_label_is_refused():
     with pytest.raises(BoundsError, match="not both"):
         DPKMeans(2, bounds_epsilon=0.1, epsilon=1.0, bounds=(0, 1), ledger=ledger).fit(X)
     assert ledger.spends == ()
+
+
+def test_the_command_without_bounds_explains_and_reads_no_record(tmp_path, capsys):
+    assert main(["fit", str(tmp_path / "missing.csv"), "--k", "2", "--epsilon", "1"]) == 2  # it did not even open it
+    shown = capsys.readouterr().err
+    assert "known without looking at the data" in shown
+    assert "--bounds-epsilon 0.1" in shown
+
+
+def test_the_command_estimates_bounds_when_asked(tmp_path, capsys):
+    X = np.random.default_rng(4).uniform(3, 90, (3000, 2))
+    data, model = tmp_path / "x.csv", tmp_path / "model.json"
+    np.savetxt(data, X, delimiter=",", header="a,b", comments="")
+    asked = ["fit", str(data), "--k", "2", "--epsilon", "1", "--out", str(model)]
+    assert main([*asked, "--bounds-epsilon", "0.2"]) == 0
+    assert Release.load(model).guarantee.bounds == "estimated"
+    assert Release.load(model).bounds.upper == (128.0, 128.0)
+    assert main([*asked, "--bounds-epsilon", "1"]) == 3
+    assert "--bounds-epsilon 1" in capsys.readouterr().err
+    assert main([*asked, "--bounds-epsilon", "0.2", "--bounds", "0:1"]) == 2

@@ -13,7 +13,8 @@ from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.points import WeightedPoints
 
 RESTARTS = 60
-MOST_WORK = 2 * 10**9  # steps of the innermost loop that all starts together may take
+MOST_WORK = 5 * 10**9  # steps of the innermost loop that all starts together may take
+PASSES_MOSTLY = 30
 PASSES_PER_START = 1000
 MOST_PASSES = 20_000
 FILL_SHARE = 1e-9
@@ -54,13 +55,13 @@ def fill(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generat
 def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
     """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself.
 
-    Fewer are tried where k is very large. Where there are no more places than centroids, each place is one.
+    Fewer are tried where k or the synopsis is very large. Where there are no more places than centroids, each place is one.
     """
     places = np.unique(points.points, axis=0)
     if len(places) <= k:
         return np.asarray(places[np.arange(k) % len(places)])
     tries = 2 + int(math.log(k))
-    restarts = min(restarts, MOST_WORK // (k * tries * points.points.size))
+    restarts = min(restarts, MOST_WORK // (k * (tries + PASSES_MOSTLY) * points.points.size))
     if restarts == 0:
         restarts, tries = 1, 1
     start = np.empty((k, points.points.shape[1]))
