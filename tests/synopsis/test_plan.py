@@ -49,3 +49,9 @@ def test_at_most_eight_passes_are_planned_for_any_number_of_features():
         passes = 1 + plan.builder.passes + (plan.recentre_epsilon is not None) + (plan.radius_epsilon is not None)
         assert passes <= 8
         assert passes <= 4 or d > 10
+
+
+def test_many_features_with_a_weak_signal_pay_for_their_means_at_once():
+    weak, strong = (make_plan(Epsilon.of(1.0), n, 10, 20) for n in (1000.0, 10_000.0))
+    assert weak.recentre_epsilon is None
+    assert strong.recentre_epsilon is not None

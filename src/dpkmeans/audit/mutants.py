@@ -238,4 +238,4 @@ def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
 
 def _rows_start(epsilon: float) -> MethodCase:
     method = replace(blum(steps=1, init="rows"), claim=Claim.PROVED)
-    return MethodCase(method, empty_cluster(), epsilon)
+    return MethodCase(method, replace(empty_cluster(), n_clusters=6), epsilon)

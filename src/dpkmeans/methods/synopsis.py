@@ -178,7 +178,8 @@ def distinct(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -
             return np.asarray(out), reach / GRID
         reach = max(2 * reach, 2)
         moves = rng.integers(-reach, reach + 1, size=(len(again), len(box))) / GRID
-        out[again] = np.clip(inside[again] + moves, 0.0, box)
+        moved = np.abs(inside[again] + moves)  # what leaves the box is reflected, or corners would fill up again
+        out[again] = np.clip(np.where(moved > box, 2 * box - moved, moved), 0.0, box)
 
 
 def synopsis(*, n_records: int | None = None) -> SynopsisMethod:

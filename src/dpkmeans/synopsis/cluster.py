@@ -55,7 +55,7 @@ def fill(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generat
 def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
     """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself.
 
-    Fewer are tried where k or the synopsis is very large. Where there are no more places than centroids, each place is one.
+    Fewer are tried where k or the synopsis is very large. Where there are no more places than k, each one is taken.
     """
     places = np.unique(points.points, axis=0)
     if len(places) <= k:

@@ -21,7 +21,7 @@ GRID_FEATURES = 3  # up to here a grid always serves
 TREE_FEATURES = 5  # from here on a tree always serves
 TREE_SIGNAL = 80.0  # between them, from here on
 SIGNS_FEATURES = 11  # from here on hyperplanes serve
-WEAK_MEANS = 10.0  # below it, per feature, one budget for means serves better than two
+WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
 RECENTRE_SIGNAL = 150.0
 WIDE_SIGNAL = 500.0
 
