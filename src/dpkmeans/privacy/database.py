@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,14 +29,14 @@ SCHEMA = (
 T = TypeVar("T")
 
 
-def open_ledger(path: Path) -> sqlite3.Connection:
+def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
     """A connection to the ledger at `path`; one that can only look where the disk is read-only."""
     if not path.is_file():
         raise LedgerError(
             f"there is no ledger at {path}. Make one with: dpkmeans ledger create {path} --dataset NAME --cap 1.0"
         )
     try:
-        return _checked(path, "mode=rw")
+        return patiently(lambda: _checked(path, "mode=rw"), patience)
     except sqlite3.OperationalError as error:
         log = path.with_name(path.name + "-wal")
         readable = os.access(path, os.R_OK) and not (log.exists() and log.stat().st_size)
@@ -77,8 +78,27 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     return connection
 
 
+def create_file(path: Path, patience: float) -> None:
+    """An empty ledger at `path`. It appears there complete or not at all; of several processes, one makes it."""
+    if path.exists():  # an empty file: nothing can be put in its place without losing somebody's entries
+        initialise(path, patience)
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    new = Path(name)
+    try:
+        initialise(new, patience)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(new, 0o666 & ~umask)
+        with suppress(FileExistsError):
+            os.link(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def initialise(path: Path, patience: float) -> None:
-    """An empty ledger in a new or empty file; one of several processes does it."""
+    """Tables and rules of a ledger in an empty file."""
     connection = _connect(path, "mode=rwc")
     try:
         mode = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone()[0], patience)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
 from dpkmeans.files import sync_folder
 from dpkmeans.privacy.chain import BEGINNING, COLUMNS, FIELDS, Entry, Verification, as_entry, trusted, verify
-from dpkmeans.privacy.database import clear_errors, damaged, initialise, is_sealed, open_ledger, patiently
+from dpkmeans.privacy.database import clear_errors, create_file, damaged, is_sealed, open_ledger, patiently
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 
@@ -84,7 +84,7 @@ class Store:
         _checked_name(_user() if analyst is None else analyst, "analyst")
         if not target.exists() or target.stat().st_size == 0:
             with clear_errors(target):
-                initialise(target, patience)
+                create_file(target, patience)
             sync_folder(target.parent)
         return cls(path, analyst=analyst, patience=patience)
 
@@ -199,7 +199,7 @@ class Store:
             self._forget()
         with self._lock, clear_errors(self.path):
             if self._connection is None:
-                self._connection = open_ledger(self.path)
+                self._connection = open_ledger(self.path, self.patience)
             return self._connection
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
