@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 LANES = 16
 GROUP = 4
-UNROLLED = (1, 2, 3, 4)  # numbers of features whose loop is written out: a third faster for two features
+UNROLLED = (1, 2, 3, 4)  # numbers of features whose loop is written out
 
 INT32, INT64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 POINTS, INDICES = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
