@@ -5,16 +5,17 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, Parameter
 
 from dpkmeans import cli_output as output
 from dpkmeans.cli_inputs import check_outputs
+from dpkmeans.cli_options import Json
 from dpkmeans.errors import LedgerError
 
 if TYPE_CHECKING:
-    from dpkmeans.privacy.chain import Entry
+    from dpkmeans.privacy.store import DataSet
 
 app = App(
     name="ledger",
@@ -23,11 +24,9 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 
-Json = Annotated[bool, Parameter(show_default=False)]
-
 
 @app.command
-def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None) -> None:
+def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
     """Take a data set into a ledger; make the ledger first where there is none.
 
     Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5
@@ -42,18 +41,23 @@ def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = N
         The epsilon that may ever be spent on it, by all fits together.
     analyst:
         In whose name; by default the user's.
+    json:
+        Print what is left as JSON.
     """
     from dpkmeans.privacy.epsilon import Epsilon
     from dpkmeans.privacy.store import Store
 
     check_outputs(ledger)
     budget = Epsilon.of(cap, "cap")
-    Store.create(ledger, analyst=analyst).add(dataset, budget)
+    store = Store.create(ledger, analyst=analyst)
+    store.add(dataset, budget)
     output.note(f"{ledger} has the data set {dataset} with a cap of {budget}.")
+    if json:
+        output.print_json(_left(store.dataset(dataset)))
 
 
 @app.command
-def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None) -> None:
+def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
     """Change the cap of a data set. The change itself is an entry.
 
     Example: dpkmeans ledger cap ledger.db --dataset visits --cap 2
@@ -68,6 +72,8 @@ def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None
         The epsilon that may ever be spent on it, by all fits together.
     analyst:
         In whose name; by default the user's.
+    json:
+        Print what is left as JSON.
     """
     from dpkmeans.privacy.store import Store
 
@@ -75,6 +81,8 @@ def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None
     store.set_cap(dataset, cap)
     left = store.dataset(dataset)
     output.note(f"{dataset} now has a cap of {left.cap}; {left.spent} is spent, {left.remaining} is left.")
+    if json:
+        output.print_json(_left(left))
 
 
 @app.command
@@ -98,11 +106,8 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
     datasets = store.datasets() if dataset is None else (store.dataset(dataset),)
     entries = [] if dataset is None else [entry for entry in store.entries() if entry.dataset == dataset]
     if json:
-        listed = [
-            {"dataset": d.name, "cap": float(d.cap), "spent": float(d.spent), "remaining": float(d.remaining)}
-            for d in datasets
-        ]
-        output.print_json({"datasets": listed, "entries": [_plain(entry) for entry in entries]})
+        listed = [_left(d) for d in datasets]
+        output.print_json({"datasets": listed, "entries": [asdict(entry) for entry in entries]})
         return
     body = [[d.name, str(d.cap), str(d.spent), str(d.remaining)] for d in datasets]
     output.print_table(["data set", "cap", "spent", "left"], body)
@@ -112,8 +117,8 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
 
 
 @app.command
-def export(ledger: Path, /, *, out: Path | None = None) -> None:
-    """All entries, one JSON object per line, with their hashes.
+def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> None:
+    """All entries with their hashes, one JSON object per line.
 
     Example: dpkmeans ledger export ledger.db --out entries.jsonl
 
@@ -123,12 +128,15 @@ def export(ledger: Path, /, *, out: Path | None = None) -> None:
         The ledger's file.
     out:
         Write here instead of to stdout.
+    json:
+        One JSON document in place of a line per entry.
     """
     from dpkmeans.files import write_text
     from dpkmeans.privacy.store import Store
 
     check_outputs(out, inputs=(ledger,))
-    lines = [json_module.dumps(_plain(entry)) for entry in Store(ledger).entries()]
+    entries = [asdict(entry) for entry in Store(ledger).entries()]
+    lines = [json_module.dumps(entries, indent=1)] if json else [json_module.dumps(entry) for entry in entries]
     if out is None:
         output.print_lines(lines)
     else:
@@ -161,8 +169,10 @@ def verify(ledger: Path, /, *, head: str | None = None, json: Json = False) -> N
         output.print_lines([f"intact: {found.entries} entries", f"head: {found.head}"])
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    return asdict(entry)
+def _left(dataset: DataSet) -> dict[str, Any]:
+    """A data set's cap and what is left of it, as plain values."""
+    amounts = {"cap": float(dataset.cap), "spent": float(dataset.spent), "remaining": float(dataset.remaining)}
+    return {"dataset": dataset.name, **amounts}
 
 
 def _epsilon(nano: int) -> float:

@@ -8,16 +8,17 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from dpkmeans import cli_output as output
+from dpkmeans.cli_options import Clusters, Json
 
 
 def plan(
     *,
     records: int,
     features: int,
-    k: Annotated[int, Parameter(name=["--k", "-k"])] = 8,
+    k: Clusters = 8,
     epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (0.1, 0.5, 1.0, 2.0),
     bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Json = False,
 ) -> None:
     """Expected loss of each method, before anything is spent. Reads no data.
 

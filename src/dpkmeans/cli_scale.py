@@ -9,15 +9,16 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dpkmeans import cli_output as output
+from dpkmeans.cli_inputs import read, split_columns
 from dpkmeans.errors import DataError, FileError, MethodError
 
 if TYPE_CHECKING:
     from dpkmeans.arrays import AnyArray
     from dpkmeans.engines.blocks import PassReport
-    from dpkmeans.opening import Opened, Where
+    from dpkmeans.opening import Where
     from dpkmeans.release import Release
 
 EngineName = Literal["memory", "stream", "dask", "spark"]
@@ -57,14 +58,33 @@ def where(engine: str | None, scheduler: str | None, workers: int | None, memory
     return "memory" if engine == "memory" else Stream(watch=show_pass)
 
 
-def open_files_for(
-    data: Path, columns: list[str] | None, header: bool | None, nulls: NullsName, engine: Where
-) -> Opened:
-    """Look at the files; their records are read by the passes."""
+class Records(NamedTuple):
+    """What a command fits: records in memory, or files that are looked at and will be read pass by pass."""
+
+    records: Any
+    n_features: int
+    names: tuple[str, ...] | None
+
+
+def read_records(
+    data: Path,
+    columns: str | None,
+    header: bool | None,
+    nulls: NullsName,
+    engine: EngineName | None = None,
+    place: Where = None,
+) -> Records:
+    """The records of the columns that were asked for, where `engine` and the size of the files say."""
+    if in_memory(data, engine, nulls):
+        table = read(data, columns, header)
+        return Records(table.records, table.records.shape[1], table.names)
     from dpkmeans.opening import open_data
     from dpkmeans.sources import Files
 
-    return open_data(Files(data, None if columns is None else tuple(columns), nulls, header), engine)
+    chosen = split_columns(columns)
+    files = Files(data, None if chosen is None else tuple(chosen), nulls, header)
+    opened = open_data(files, place or where(None, None, None, None))
+    return Records(opened, opened.n_features, opened.names)
 
 
 def show_pass(report: PassReport) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from dpkmeans import cli_output as output
-from dpkmeans.cli_inputs import check_outputs, parse_bounds, read, sides
+from dpkmeans.cli_inputs import check_outputs, parse_bounds, sides
+from dpkmeans.cli_options import BoundsText, Clusters, GuaranteeName, Header, Json, open_ledger
+from dpkmeans.cli_scale import NullsName, read_records
 from dpkmeans.errors import MethodError
 
-BOUNDS_HELP = "The public box, known without looking at the data: LOW:HIGH, or one pair per feature with commas."
+if TYPE_CHECKING:
+    from dpkmeans.synopsis.synopsis import Synopsis
+
 MOST_VALUES_OF_K = 1000
 
 
@@ -22,16 +26,18 @@ def synopsis(
     *,
     epsilon: float,
     out: Path,
-    bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)] = None,
-    k: Annotated[int, Parameter(name=["--k", "-k"])] = 8,
-    guarantee: Literal["proved", "paper", "none"] = "proved",
+    bounds: BoundsText = None,
+    k: Clusters = 8,
+    guarantee: GuaranteeName = "proved",
     n_records: int | None = None,
     seed: int | None = None,
     columns: str | None = None,
-    header: Annotated[bool | None, Parameter(name="--header", negative="--no-header")] = None,
+    header: Header = None,
+    nulls: NullsName = "refuse",
     ledger: Path | None = None,
     dataset: str | None = None,
     analyst: str | None = None,
+    json: Json = False,
 ) -> None:
     """Spend epsilon once on weighted points that stand for the records. Whatever is made of them later is free.
 
@@ -40,7 +46,7 @@ def synopsis(
     Parameters
     ----------
     data:
-        CSV (also .gz) or Parquet file.
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     epsilon:
         What to spend.
     out:
@@ -57,32 +63,39 @@ def synopsis(
         Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
     header:
         Whether the first row of a CSV file holds names. Found out by default.
+    nulls:
+        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     ledger:
         A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
     dataset:
         The name of these records in the ledger.
     analyst:
         In whose name to spend; by default the user's.
+    json:
+        Print what was made as JSON; its points are in the file.
     """
     pairs = parse_bounds(bounds)
     check_outputs(out, inputs=(data,) if ledger is None else (data, ledger))
     with output.status(f"Reading {data}"):
-        table = read(data, columns, header)
+        table = read_records(data, columns, header, nulls)
     with output.status("Making a synopsis"):
         from dpkmeans.api import make_synopsis
 
         made = make_synopsis(
             table.records,
             epsilon,
-            pairs if isinstance(pairs, str) else sides(pairs, table.records.shape[1]),
+            pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
             n_clusters=k,
             n_records=n_records,
             guarantee=guarantee,
             random_state=seed,
-            ledger=None if ledger is None else _store(ledger, analyst),
+            ledger=open_ledger(ledger, analyst),
             dataset=dataset,
         )
     replace(made, feature_names=table.names).save(out)
+    if json:
+        _print_json(made, out)
+        return
     output.print_lines(
         [
             made.guarantee.in_words(made.epsilon_spent),
@@ -93,13 +106,29 @@ def synopsis(
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
 
 
+def _print_json(made: Synopsis, out: Path) -> None:
+    from dpkmeans.plain import guarantee_to_plain, spends_to_plain
+
+    output.print_json(
+        {
+            "synopsis": str(out),
+            "kind": made.kind,
+            "points": len(made.weights),
+            "guarantee": guarantee_to_plain(made.guarantee, made.epsilon_spent),
+            "epsilon_promised": made.epsilon_promised,
+            "epsilon_spent": made.epsilon_spent,
+            "spends": spends_to_plain(made.spends),
+        }
+    )
+
+
 def explore(
     file: Path,
     /,
     *,
     k: Annotated[str, Parameter(name=["--k", "-k"])] = "2:20",
     out: Path | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Json = False,
 ) -> None:
     """What a synopsis says about each number of clusters. Spends nothing.
 
@@ -149,9 +178,3 @@ def _numbers(text: str) -> list[int]:
     except (ValueError, IndexError):
         raise MethodError(f"--k cannot be read; got {text!r}. Write 2:20 for 2 to 20, or 3,5,8.") from None
     return numbers
-
-
-def _store(ledger: Path, analyst: str | None) -> Any:
-    from dpkmeans.privacy.store import Store
-
-    return Store(ledger, analyst=analyst)

@@ -1,0 +1,158 @@
+"""The command `dpkmeans fit`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpkmeans import cli_output as output
+from dpkmeans.cli_inputs import ESTIMATED, check_outputs, parse_bounds, sides
+from dpkmeans.cli_options import BoundsText, Clusters, GuaranteeName, Header, Json, open_ledger
+from dpkmeans.cli_scale import EngineName, NullsName, read_records, where
+
+if TYPE_CHECKING:
+    from dpkmeans.release import Release
+
+
+def fit(
+    data: Path,
+    /,
+    *,
+    k: Clusters = 8,
+    bounds: BoundsText = None,
+    bounds_epsilon: float | None = None,
+    epsilon: float | None = None,
+    method: str | None = None,
+    guarantee: GuaranteeName = "proved",
+    step_epsilon: float | None = None,
+    release_epsilon: float | None = None,
+    n_records: int | None = None,
+    init: str | None = None,
+    max_iter: int | None = None,
+    seed: int | None = None,
+    columns: str | None = None,
+    header: Header = None,
+    ledger: Path | None = None,
+    dataset: str | None = None,
+    analyst: str | None = None,
+    engine: EngineName | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    memory: str | None = None,
+    nulls: NullsName = "refuse",
+    out: Path | None = None,
+    transcript: Path | None = None,
+    report: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Cluster the records of CSV or Parquet files and release the centroids.
+
+    Example: dpkmeans fit visits.csv --k 8 --bounds 0:100 --epsilon 1 --out model.json
+
+    Parameters
+    ----------
+    data:
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
+    k:
+        Number of clusters.
+    bounds_epsilon:
+        In place of --bounds: spend this much of epsilon on a private estimate of the box.
+    epsilon:
+        The promised total. Methods that split a total need it; for others it is a cap.
+    method:
+        Name of a method; see: dpkmeans methods.
+    guarantee:
+        The weakest guarantee that is accepted.
+    step_epsilon:
+        Budget of each step (posterior, prior).
+    release_epsilon:
+        Budget of the last step (posterior, prior).
+    n_records:
+        The number of records, only if it is public.
+    init:
+        Where to start: rows, uniform or packing.
+    max_iter:
+        A safety net for methods that stop by themselves.
+    seed:
+        Makes the run repeatable and so not private; needs --guarantee none.
+    columns:
+        Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
+    header:
+        Whether the first row of a CSV file holds names. Found out by default.
+    ledger:
+        A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
+    dataset:
+        The name of these records in the ledger.
+    analyst:
+        In whose name to spend; by default the user's.
+    engine:
+        Where the work is done. By default one small file is held in memory, and all else is streamed.
+    scheduler:
+        Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default.
+    workers:
+        How many worker processes to start here (dask, spark).
+    memory:
+        What each of them may use, such as 500MB.
+    nulls:
+        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
+    out:
+        Write the model here (JSON).
+    transcript:
+        Write the published transcript here (one JSON object per line).
+    report:
+        Write a report here (HTML).
+    json:
+        Print the release as JSON.
+    """
+    pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
+    check_outputs(out, transcript, report, inputs=(data,) if ledger is None else (data, ledger))
+    if report is not None:
+        from dpkmeans.report import require
+
+        require()
+    place = where(engine, scheduler, workers, memory)
+    with output.status(f"Reading {data}"):
+        table = read_records(data, columns, header, nulls, engine, place)
+    release = fitted(
+        table.records,
+        table.names,
+        n_clusters=k,
+        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+        bounds_epsilon=bounds_epsilon,
+        epsilon=epsilon,
+        method=method,
+        guarantee=guarantee,
+        step_epsilon=step_epsilon,
+        release_epsilon=release_epsilon,
+        n_records=n_records,
+        init=init,
+        max_iter=max_iter,
+        random_state=seed,
+        ledger=open_ledger(ledger, analyst),
+        dataset=dataset,
+    )
+    try:  # the budget is spent: whatever happens to a file, the result is printed
+        _write_files(release, out, transcript, report)
+    finally:
+        output.print_json(release.to_dict()) if json else output.print_release(release)
+
+
+def fitted(records: Any, names: tuple[str, ...] | None, **parameters: Any) -> Release:
+    """Fit and return the release alone; labels stay behind."""
+    with output.status("Fitting"):
+        from dpkmeans.estimator import DPKMeans
+
+        release = DPKMeans(**parameters).fit(records).release_
+    return replace(release, feature_names=names)
+
+
+def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
+    if out is not None:
+        release.save(out)
+    if transcript is not None:
+        release.save_transcript(transcript)
+    if report is not None:
+        from dpkmeans.report import write_report
+
+        write_report(release, report)
