@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import MethodError
 from dpkmeans.methods import privgene
@@ -16,10 +16,9 @@ from dpkmeans.privacy.randomness import Randomness
 
 def scores(records: np.ndarray, box: Bounds, candidates: np.ndarray) -> np.ndarray:
     """Minus the costs in whole grid steps, shape (m,), as a selection sees them but not doubled."""
-    costs = reveal(MemoryEngine.of_records(records, box, n_threads=1).costs(candidates), why="a test")
-    steps = costs * GRID
-    assert (steps == np.rint(steps)).all()
-    return -steps.astype(np.int64)
+    steps = reveal(MemoryEngine.of_records(records, box, n_threads=1).costs(candidates), why="a test")
+    assert steps.dtype == np.int64
+    return -steps
 
 
 def some_candidates(rng: np.random.Generator, box: Bounds, m: int, k: int) -> np.ndarray:
@@ -115,7 +114,8 @@ def test_every_round_selects_ten_different_candidates_and_the_last_one():
     assert float(ledger.spends[0].epsilon) == pytest.approx(1 / 80)
     method = privgene()
     candidates = np.random.default_rng(1).random((200, 2, 2))
-    chosen = method._select(engine, candidates, Epsilon.of(1.0), 10, 1, Ledger(1.0), Randomness.secure())
+    box = method._box(engine)
+    chosen = method._select(engine, candidates, box, Epsilon.of(1.0), 10, 1, Ledger(1.0), Randomness.secure())
     assert len({c.tobytes() for c in chosen}) == 10
 
 

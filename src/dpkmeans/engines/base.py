@@ -104,10 +104,10 @@ class Engine(Protocol):
         """The query's table over all records."""
         ...
 
-    def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
-        """Cost of each of m centroid sets, shape (m, k, d) -> (m,).
+    def costs(self, candidates: FloatArray) -> Exact[IntArray]:
+        """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps of 2^-20.
 
-        Each record's squared distance is rounded to a multiple of 2^-20, so that the sum is exact.
+        Each record's squared distance is rounded to whole steps, so that the sum is exact.
         """
         ...
 

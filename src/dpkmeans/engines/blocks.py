@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 
 from dpkmeans.arrays import FloatArray, IntArray
-from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans.engines.costs import Costs
 from dpkmeans.engines.tasks import (
     Ask,
-    Costs,
     Deal,
     Reach,
     Rows,
@@ -38,6 +38,7 @@ A = TypeVar("A")
 
 MOST_RECORDS = 2**33  # beyond it, float64 sums of grid points are no longer exact
 TOO_MANY = "at most 2^33 records can be summed exactly; there are more. Split the data."
+MOST_COST = 2**42  # numbers (records x features) whose squares, doubled, add up within 64 bits
 _DEALT_AT_ONCE = 2**24  # numbers held while blocks are dealt from a stream
 
 
@@ -95,9 +96,11 @@ class BlockEngine(ABC):
         """The query's table, summed over all records."""
         return Exact(self._pass(Ask(query)))
 
-    def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
-        """Cost of each of m centroid sets, shape (m, k, d) -> (m,); exact sums of rounded distances."""
-        return Exact(self._pass(Costs(np.ascontiguousarray(candidates))) / GRID)
+    def costs(self, candidates: FloatArray) -> Exact[IntArray]:
+        """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps; see `Engine`."""
+        if self.n_features > MOST_COST // MOST_RECORDS and self._count() > MOST_COST // self.n_features:
+            raise DataError("costs are exact for at most 2^42 numbers; there are more. Split the data.")
+        return Exact(self._pass(Costs.of(candidates)))
 
     def cell_reach(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""

@@ -125,23 +125,3 @@ def take(tiles: Float32Array, rows: IntArray, out: FloatArray) -> None:
     for i in range(len(rows)):
         for j in range(tiles.shape[1]):
             out[i, j] = tiles[rows[i] // LANES, j, rows[i] % LANES]
-
-
-@compiled
-def rounded_cost(tiles: Float32Array, n: int, centroids: FloatArray) -> float:
-    """Cost with every squared distance rounded to a multiple of 2^-20, so that the sum is exact."""
-    distance, best = np.empty(LANES), np.empty(LANES)
-    cost = 0.0
-    for t in range(len(tiles)):
-        best[:] = np.inf
-        for c in range(len(centroids)):
-            distance[:] = 0.0
-            for j in range(tiles.shape[1]):
-                for w in range(LANES):
-                    difference = tiles[t, j, w] - centroids[c, j]
-                    distance[w] += difference * difference
-            for w in range(LANES):
-                best[w] = min(best[w], distance[w])
-        for w in range(min(LANES, n - t * LANES)):
-            cost += np.rint(best[w] / GRID_STEP) * GRID_STEP
-    return cost

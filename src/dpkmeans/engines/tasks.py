@@ -11,7 +11,7 @@ import numpy as np
 from dpkmeans.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.bounds import GRID
 from dpkmeans.engines.base import CellStatistics, Query
-from dpkmeans.engines.kernels import compiled, group, reassign, rounded_cost, take
+from dpkmeans.engines.kernels import compiled, group, reassign, take
 from dpkmeans.engines.tiles import LANES
 
 A = TypeVar("A")
@@ -190,28 +190,6 @@ class Ask:
     def take(self, total: IntArray, block: Block) -> IntArray:
         """Add the block's records."""
         self.query.add(block.tiles, block.n, total)
-        return total
-
-    def add(self, a: IntArray, b: IntArray) -> IntArray:
-        """Entry by entry."""
-        a += b
-        return a
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Cost of each of m centroid sets (m, k, d), in grid steps, each distance rounded."""
-
-    candidates: FloatArray
-
-    def zero(self) -> IntArray:
-        """Zeros."""
-        return np.zeros(len(self.candidates), np.int64)
-
-    def take(self, total: IntArray, block: Block) -> IntArray:
-        """Add the block's records."""
-        for i, centroids in enumerate(self.candidates):
-            total[i] += int(rounded_cost(block.tiles, block.n, centroids) * GRID)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:

@@ -33,7 +33,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.schedules import StepBudget
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raise it when a cell's numbers change, so that old cells are not mixed with new ones."""
 
 MOST_STEPS = 3000

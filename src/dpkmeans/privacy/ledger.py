@@ -59,6 +59,7 @@ class Ledger:
         self.promised = None if promised is None else Epsilon.of(promised)
         self._parent = parent
         self._spends: list[Spend] = []
+        self._spent = Epsilon(0)
         self._lock = threading.RLock()
 
     @property
@@ -69,7 +70,7 @@ class Ledger:
     @property
     def spent(self) -> Epsilon:
         """The realised total."""
-        return sum((spend.epsilon for spend in self._spends), Epsilon(0))
+        return self._spent
 
     @property
     def remaining(self) -> Epsilon:
@@ -93,6 +94,7 @@ class Ledger:
             if self._parent is not None:
                 self._parent.record(spend)
             self._spends.append(spend)
+            self._spent += spend.epsilon
 
     def _check(self, spend: Spend) -> None:
         if not spend.parts or min(spend.parts).nano < 1:

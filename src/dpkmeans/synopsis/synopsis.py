@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpkmeans.arrays import FloatArray, IntArray
-from dpkmeans.bounds import Bounds
+from dpkmeans.bounds import GRID, Bounds
 from dpkmeans.engines.base import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError, MethodError
@@ -146,10 +146,10 @@ class Synopsis:
             table += reveal(part, why="a synopsis is released") << bit
         return Exact(table)
 
-    def costs(self, candidates: FloatArray) -> Exact[FloatArray]:
-        """Cost of each of m centroid sets, shape (m, k, d) -> (m,)."""
-        why = "a synopsis is released"
-        return Exact(np.array([reveal(self.cell_statistics(c), why=why).cost for c in candidates]))
+    def costs(self, candidates: FloatArray) -> Exact[IntArray]:
+        """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in grid steps; the sums are rounded."""
+        costs = np.array([reveal(self.cell_statistics(c), why="a synopsis is released").cost for c in candidates])
+        return Exact(np.rint(costs * GRID).astype(np.int64))
 
     def cell_reach(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""
