@@ -40,13 +40,18 @@ def make_synopsis(
     the largest k that is likely to be asked for; it decides how fine the synopsis is. `bounds`, `n_records`,
     `guarantee`, `random_state`, `ledger`, `dataset` and `engine` are as in `DPKMeans`.
 
-    Guarantee: `proved`, epsilon-DP for add/remove-one neighbours. Proof: proofs/synopsis.md.
+    Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
+    or bounds read from the data make it `none`. Source: proofs/synopsis.md.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).random((2000, 2))
     >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
     >>> synopsis.fit(3).centroids.shape
     (3, 2)
+    >>> [row.k for row in synopsis.explore([2, 3, 4])]
+    [2, 3, 4]
+    >>> synopsis.epsilon_spent
+    1.0
     """
     opened = open_data(X, engine)
     k = check_n_clusters(n_clusters)

@@ -31,6 +31,9 @@ class Bounds:
 
     `from_data` says that the box was read from the records; no result with such a box is private.
 
+    Guarantee: none of its own. It is public, and every sensitivity is taken from it.
+    Source: docs/architecture.md, exact arithmetic.
+
     >>> box = Bounds.of((0, [10, 5]), n_features=2)
     >>> box.to_unit(np.array([[10.0, 99.0]])).tolist()
     [[1.0, 0.5]]

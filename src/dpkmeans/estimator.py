@@ -38,7 +38,12 @@ MOST_CLUSTERS = 2**20
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Differentially private k-means.
+    """Differentially private k-means, in scikit-learn's manner.
+
+    Guarantee: that of the method, and no less than `guarantee` asks for. `release_.guarantee` says what holds and why.
+    The default accepts only `proved`: ε-differential privacy of `release_`, hence of `cluster_centers_`, for neighbours
+    that differ by one record added or removed. Whatever else a fitted model computes from records (`labels_`,
+    `predict`, `transform`, `score`) is not private. Source: proofs/README.md lists the proof of each method.
 
     Parameters
     ----------
@@ -71,15 +76,16 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         file. Only for records in memory.
     n_iter_, n_passes_ : iterations and passes over the data, without the last, confirming pass.
 
-    Notes
-    -----
-    `release_.guarantee` says what holds. The default accepts only `proved`.
-
     Examples
     --------
-    >>> X = np.random.default_rng(0).random((500, 2))
-    >>> model = DPKMeans(3, bounds=(0, 1), method="posterior", guarantee="paper").fit(X)
-    >>> model.release_.guarantee.label
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> model = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X)
+    >>> model.cluster_centers_.shape
+    (3, 2)
+    >>> model.release_.guarantee.label, model.release_.epsilon_spent
+    ('proved', 1.0)
+    >>> weaker = DPKMeans(3, bounds=(0, 1), method="posterior", guarantee="paper").fit(X)
+    >>> weaker.release_.guarantee.label
     'paper'
     """
 
@@ -123,7 +129,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def fit(self, X: Any, y: Any = None) -> DPKMeans:
         """Cluster the records `X`, shape (n, d): an array, frame, path, `Files`, stream, Dask or Spark object.
 
-        Refuses before spending if the label would be too weak, or the promised total too much for the ledger.
+        Guarantee: `release_` has the label that it carries. Refuses before spending if that would be weaker than the
+        caller accepts, or if the promised total is too much for the ledger. `y` is not looked at. Returns the model.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> print(DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.summary())
+        Proved: 1-differential privacy for neighbours that differ by one record added or removed (2 for one replaced).
         """
         accepted = as_label(self.guarantee)
         k = self._checked_n_clusters()
@@ -164,7 +175,14 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return self
 
     def predict(self, X: Any) -> LabelArray:
-        """Nearest centroid of each record of `X`, shape (n,). Not private: it says where each record lies."""
+        """Nearest centroid of each record of `X`, shape (n, d) -> (n,), whole numbers from 0 to k - 1.
+
+        Not private: it says where each record lies. Keep it with the records.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).predict(X[:5]).shape
+        (5,)
+        """
         with closing(self._engine(X)) as engine:
             if isinstance(engine, MemoryEngine):
                 return engine.labels(self._unit_centroids())
@@ -173,7 +191,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             return np.concatenate([labels.astype(np.int32) for labels in engine.label_batches(self._unit_centroids())])
 
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each record to each centroid, shape (n, k), in the units of the data. Not private."""
+        """Distance of each record to each centroid, shape (n, d) -> (n, k), in the units of the data. Not private.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).transform(X[:5]).shape
+        (5, 3)
+        """
         check_is_fitted(self)
         records = self._checked_records(X, reset=False)
         box = self.release_.bounds
@@ -181,13 +204,28 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the cost of `X` under the released centroids, in squared units of the data. Not private."""
+        """Minus the cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
+
+        Not private: one number, and exact. Do not choose among models by it and publish the choice.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).score(X) < 0
+        True
+        """
         with closing(self._engine(X)) as engine:
             stats = reveal(engine.cell_statistics(self._unit_centroids()), why="for the data holder's eyes")
         return -stats.cost * self.release_.bounds.longest_side**2
 
     def report(self, path: str | PathLike[str] | None = None) -> str:
-        """A self-contained HTML page about `release_` alone, as text; also written to `path` where one is given."""
+        """A self-contained HTML page about `release_` alone, as text; also written to `path` where one is given.
+
+        Guarantee: that of `release_`. The page is made from it and from nothing else.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> page = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).report()
+        >>> "What is guaranteed" in page
+        True
+        """
         check_is_fitted(self)
         return self.release_.report(None if path is None else Path(path))
 

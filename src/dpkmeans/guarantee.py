@@ -19,7 +19,14 @@ MEANING: dict[Label, str] = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What holds for a release, and why it is no more than that."""
+    """What holds for a release, and why it is no more than that.
+
+    `label` is `"proved"`, `"paper"` or `"none"`; `reasons` say what made it weaker than it could be. It holds for
+    neighbours that differ by one record added or removed. Source: docs/guarantees.md, proofs/README.md.
+
+    >>> Guarantee("none", seeded=True, reasons=("A seed makes the noise predictable.",)).in_words(1.0)
+    'Not private. A seed makes the noise predictable.'
+    """
 
     label: Label
     neighbours: str = "add or remove one record"

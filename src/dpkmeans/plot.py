@@ -1,6 +1,8 @@
 """Plots of releases in matplotlib's manner: each draws on the Axes it is given and returns it.
 
-They read releases only. Needs matplotlib: pip install 'dpkmeans[report]'.
+They read releases only, so a picture has the guarantee of what it shows. Without `ax` they draw on pyplot's current
+Axes. `features` chooses the two features to show, by number; by default those in which the centroids differ most.
+Needs matplotlib: pip install 'dpkmeans[report]'.
 """
 
 from __future__ import annotations
@@ -21,7 +23,18 @@ __all__ = ["budget", "centroids", "explore", "quality", "trajectory", "zones"]
 
 
 def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
-    """Released centroids in two features, inside the public box; areas grow with noisy sizes. More options: scatter."""
+    """Released centroids in two features, inside the public box; areas grow with noisy sizes. More options: scatter.
+
+    Guarantee: that of `release`, whose centroids have shape (k, d).
+
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    >>> centroids(release, Figure().subplots()).get_xlabel() in ("feature 0", "feature 1")
+    True
+    """
     ax, (x, y) = _axes(ax), _pair(release, features)
     sizes = np.full(release.n_clusters, 60.0)
     if release.sizes is not None:
@@ -34,6 +47,8 @@ def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | N
 
 def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
     """The way of each centroid in two features, from its start (small) to its release (large). More options: plot.
+
+    Guarantee: that of `release`; the way is what Lloyd's algorithm did on the synopsis, or the published transcript.
 
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
@@ -60,7 +75,18 @@ def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | 
 
 
 def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tuple[int, int] | None = None) -> Any:
-    """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids where they are known."""
+    """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids where they are known.
+
+    Guarantee: that of `release`; the zones are those of its transcript. Source: the paper, Algorithms 1 and 2.
+
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1), method="synopsis-posterior").fit(X).release_
+    >>> len(zones(release, Figure().subplots()).patches) >= 3
+    True
+    """
     from matplotlib.patches import Circle
 
     ax, (x, y) = _axes(ax), _pair(release, features)
@@ -84,7 +110,18 @@ def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tup
 
 
 def budget(release: Release, ax: Any = None, **options: Any) -> Any:
-    """What was spent on what, as bars from top to bottom in the order of the ledger. More options: barh."""
+    """What was spent on what, as bars from top to bottom in the order of the ledger. More options: barh.
+
+    Guarantee: spends are public; they are decided by public and released quantities.
+
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    >>> budget(release, Figure().subplots()).get_xlabel()
+    'epsilon (1 in all)'
+    """
     ax = _axes(ax)
     labels = [f"{i}. {spend.label}" for i, spend in enumerate(release.spends, start=1)]
     ax.barh(range(len(labels)), [float(spend.epsilon) for spend in release.spends], **options)
@@ -95,7 +132,18 @@ def budget(release: Release, ax: Any = None, **options: Any) -> Any:
 
 
 def explore(rows: Sequence[Explored], ax: Any = None, *, value: str = "cost", **options: Any) -> Any:
-    """`value` ("cost" or "silhouette") against the number of clusters, from `Synopsis.explore`. More options: plot."""
+    """`value` ("cost" or "silhouette") against the number of clusters, from `Synopsis.explore`. More options: plot.
+
+    Guarantee: that of the synopsis; looking at any number of k is post-processing.
+
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from dpkmeans import make_synopsis
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> rows = make_synopsis(X, epsilon=1.0, bounds=(0, 1)).explore([2, 3, 4])
+    >>> explore(rows, Figure().subplots()).get_ylabel()
+    'cost on the synopsis'
+    """
     if value not in ("cost", "silhouette"):
         raise MethodError(f"value must be 'cost' or 'silhouette'; got {value!r}.")
     ax = _axes(ax)
@@ -109,6 +157,12 @@ def quality(ratios: Mapping[str, Iterable[tuple[float, float]]], ax: Any = None,
     """Cost over the best non-private cost against epsilon, one line per method, both axes logarithmic.
 
     `ratios` maps a method to pairs (epsilon, ratio). Drawn is ratio - 1, the loss. More options: plot.
+    Guarantee: none of its own; a ratio measured on records is not private.
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = quality({"synopsis": [(0.1, 1.2), (1.0, 1.01)], "su": [(0.1, 3.0), (1.0, 1.4)]}, Figure().subplots())
+    >>> [line.get_label() for line in ax.lines]
+    ['synopsis', 'su']
     """
     ax = _axes(ax)
     for method, pairs in ratios.items():

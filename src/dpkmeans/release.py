@@ -54,7 +54,18 @@ class PublishedZone:
 class Release:
     """Released centroids, shape (k, d), in the units of the data, with what is guaranteed and what was spent.
 
-    No array as long as the data can be reached from here; nothing in it is exact unless the label says so.
+    No array as long as the data can be reached from here; nothing in it is exact unless the label says so. `sizes` are
+    noisy, shape (k,); `spends` tell what was spent on what; `transcript` and `certificate` tell how it got there.
+
+    Guarantee: `guarantee` says it; `summary()` says it in words. Everything computed from a release is post-processing.
+
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    >>> release.centroids.shape, release.epsilon_spent, release.guarantee.label
+    ((3, 2), 1.0, 'proved')
+    >>> Release.from_dict(release.to_dict()).summary() == release.summary()
+    True
     """
 
     centroids: FloatArray

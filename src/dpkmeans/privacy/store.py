@@ -58,7 +58,12 @@ class DataSet:
 class Store:
     """The ledger in the file `path`, used in the name of `analyst` (by default the user of the process).
 
-    Safe to use from many threads and processes at once. The file must lie on a local disk.
+    Safe to use from many threads and processes at once. The file must lie on a local disk. `DPKMeans` and
+    `make_synopsis` take it as `ledger`, together with the name of the `dataset`.
+
+    Guarantee: releases charged here are together `cap`-differentially private, for neighbours that differ by one record
+    added or removed, if each is `proved`. It knows nothing of releases that are not charged here. Source:
+    proofs/ledger.md.
 
     >>> import tempfile
     >>> store = Store.create(Path(tempfile.mkdtemp()) / "ledger.db")

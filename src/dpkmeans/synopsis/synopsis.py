@@ -56,6 +56,15 @@ class Synopsis:
     """Weighted points in unit coordinates of `bounds`, with the guarantee and the spends they were made under.
 
     It is an engine: every method runs on it, and whatever is computed from it is post-processing.
+
+    Guarantee: `guarantee` says it; `proved` means ε-differential privacy for ε = `epsilon_spent`, and whatever is
+    computed from it inherits that. Source: proofs/synopsis.md. Made by `dpkmeans.make_synopsis`.
+
+    >>> from dpkmeans import make_synopsis
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+    >>> synopsis.points.shape == (len(synopsis.weights), 2)
+    True
     """
 
     data: WeightedPoints
@@ -88,6 +97,15 @@ class Synopsis:
         """Released centroids for this k, at no further cost, whatever the method and its options.
 
         A method that adds noise has no need of it here, so it gets the largest budget there is; nothing is spent.
+        The centroids have shape (k, d), in the units of the data.
+
+        Guarantee: the synopsis' own, by post-processing.
+
+        >>> from dpkmeans import make_synopsis
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+        >>> synopsis.fit(3).centroids.shape, synopsis.fit(5, method="synopsis-posterior").epsilon_spent
+        ((3, 2), 1.0)
         """
         from dpkmeans.methods import make_method
 
@@ -96,7 +114,16 @@ class Synopsis:
         return make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
 
     def explore(self, ks: Iterable[int], *, random_state: Any = None) -> list[Explored]:
-        """Cost, silhouette and sizes for each k, at no further cost. The cost is in squared units of the data."""
+        """Cost, silhouette and sizes for each k, at no further cost. The cost is in squared units of the data.
+
+        Guarantee: the synopsis' own, by post-processing. All values are those on the synopsis, not on the records.
+
+        >>> from dpkmeans import make_synopsis
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+        >>> [(row.k, len(row.sizes)) for row in synopsis.explore(range(2, 5))]
+        [(2, 2), (3, 3), (4, 4)]
+        """
         rng = Randomness.of(random_state).generator
         found = []
         for k in map(check_n_clusters, ks):
@@ -176,7 +203,17 @@ class Synopsis:
     # -- files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write a synopsis file (JSON with a checksum)."""
+        """Write a synopsis file (JSON with a checksum). Guarantee: the synopsis' own; the file may be published.
+
+        >>> from dpkmeans import make_synopsis
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "synopsis.json"
+        >>> synopsis.save(file)
+        >>> Synopsis.load(file).epsilon_spent
+        1.0
+        """
         content = {
             "kind": self.kind,
             "points": self.data.points.tolist(),
@@ -191,7 +228,19 @@ class Synopsis:
 
     @classmethod
     def load(cls, path: str | Path) -> Synopsis:
-        """Read a synopsis file; checks shapes, and that points are finite and inside the box."""
+        """Read a synopsis file; checks shapes, and that points are finite and inside the box.
+
+        Guarantee: what the file says; it is refused where its own content contradicts that.
+
+        >>> from dpkmeans import make_synopsis
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "synopsis.json"
+        >>> synopsis.save(file)
+        >>> bool((Synopsis.load(file).points == synopsis.points).all())
+        True
+        """
         content = read_json(path, KIND, VERSION)
         try:
             guarantee = guarantee_from_plain(content["guarantee"])

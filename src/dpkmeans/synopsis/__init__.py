@@ -1,0 +1,1 @@
+"""A private synopsis: weighted points that stand for the records."""
