@@ -211,13 +211,22 @@ class Reach:
 
     def take(self, total: FloatArray, block: Block) -> FloatArray:
         """Look at the block's records."""
-        rows = block.rows(np.arange(block.n)).astype(np.float64)
-        np.maximum.at(total, block.labels(self.centroids), np.abs(rows - self.middle))
+        _reach(block.tiles, block.labels(self.centroids), self.middle, total)
         return total
 
     def add(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """The larger of both."""
         return np.maximum(a, b, out=a)
+
+
+@compiled
+def _reach(tiles: Float32Array, labels: AnyArray, middle: FloatArray, total: FloatArray) -> None:
+    """Raise total[label] (d,) to the distance of each point from the middle, feature by feature."""
+    for j in range(tiles.shape[1]):
+        for i in range(len(labels)):
+            away = abs(tiles[i // LANES, j, i % LANES] - middle[j])
+            if away > total[labels[i], j]:
+                total[labels[i], j] = away
 
 
 @dataclass(frozen=True)
