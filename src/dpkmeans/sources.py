@@ -35,6 +35,7 @@ from dpkmeans.tables import (
 )
 
 _SPOOL_ROWS = 2**17
+_READ_AT_ONCE = 2**18  # bytes of a column; without it, a whole row group is held
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz", ".txt", ".txt.gz")
 _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 'visits/*.parquet'."
@@ -69,8 +70,8 @@ class Piece(Protocol):
         """The records, at most `rows` at a time."""
         ...
 
-    def split(self) -> Sequence[Piece]:
-        """The same records in smaller pieces, in the same order."""
+    def split(self, rows: int) -> Sequence[Piece]:
+        """The same records in smaller pieces, in the same order, of at least `rows` records where that is possible."""
         ...
 
 
@@ -83,6 +84,10 @@ class Source:
     n_features: int
     nulls: Nulls = "refuse"
     keep: object = field(default=None, repr=False)
+
+    def split(self, rows: int) -> Sequence[Piece]:
+        """All records in pieces of at least `rows` records where that is possible."""
+        return [small for piece in self.pieces for small in piece.split(rows)]
 
 
 @dataclass(frozen=True)
@@ -106,20 +111,25 @@ class ParquetPiece:
 
         seen = 0
         try:
-            with parquet.ParquetFile(self.path) as file:
-                groups = list(self.row_groups)
-                for batch in file.iter_batches(rows, row_groups=groups, columns=list(self.columns)):
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
+                groups, names = list(self.row_groups), list(self.columns)
+                for batch in file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False):
                     columns = [_numbers(batch.column(name)) for name in self.columns]
                     yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
                     seen += batch.num_rows
         except (OSError, EOFError, pa.ArrowException):
             raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
 
-    def split(self) -> Sequence[Piece]:
-        """One piece per row group."""
-        return [
-            ParquetPiece(self.path, self.columns, (g,), (n,)) for g, n in zip(self.row_groups, self.sizes, strict=True)
-        ]
+    def split(self, rows: int) -> Sequence[Piece]:
+        """Runs of row groups: the file's footer is read once for each of them."""
+        pieces, start, n = [], 0, 0
+        for stop, size in enumerate(self.sizes, 1):
+            n += size
+            if n >= rows or stop == len(self.sizes):
+                run = slice(start, stop)
+                pieces.append(ParquetPiece(self.path, self.columns, self.row_groups[run], self.sizes[run]))
+                start, n = stop, 0
+        return pieces
 
     def _place(self, row: int, j: int) -> str:
         group = self.row_groups[int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))]
@@ -142,7 +152,7 @@ class ArrayPiece:
         for start in range(0, len(self.array), rows):
             yield array_batch(np.asarray(self.array[start : start + rows]))
 
-    def split(self) -> Sequence[Piece]:
+    def split(self, rows: int) -> Sequence[Piece]:
         """It stays one piece."""
         return [self]
 
@@ -169,7 +179,7 @@ class IterablePiece:
                 )
             yield from ArrayPiece(array).batches(rows)
 
-    def split(self) -> Sequence[Piece]:
+    def split(self, rows: int) -> Sequence[Piece]:
         """It stays one piece."""
         return [self]
 

@@ -18,12 +18,13 @@ from dpkmeans.bounds import Bounds
 from dpkmeans.engines import blocks
 from dpkmeans.engines.clusters import Stream
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import new_room, pack_batch
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.engines.tasks import sum_of_squares
 from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import reveal
-from dpkmeans.sources import Files, open_array, open_files
+from dpkmeans.sources import Files, array_batch, open_array, open_files
 
 WHY = "a test looks"
 X = blobs(3000)
@@ -225,6 +226,37 @@ def test_squares_are_exact_whole_numbers():
     tiles = MEMORY._tiles
     steps = np.rint(BOX.to_unit(X).astype(np.float64) * 2**20).astype(object)
     assert sum_of_squares(tiles) == int((steps * steps).sum())
+
+
+def test_a_short_batch_after_a_long_one_leaves_nothing_of_it_behind():
+    room = new_room(100, 3)
+    pack_batch(array_batch(X[:100]), BOX, room=room)
+    short = pack_batch(array_batch(X[100:119]), BOX, room=room)
+    assert np.shares_memory(short.tiles, room)
+    assert np.array_equal(short.tiles, pack_batch(array_batch(X[100:119]), BOX).tiles)
+    assert (short.tiles[1, :, 3:] == 0).all()
+
+
+def test_packing_a_column_is_what_the_bounds_say_for_every_length():
+    box = Bounds.of((-0.3, 0.7), 1)
+    for n in (1, 15, 16, 17, 255, 256, 257, 700):
+        values = np.random.default_rng(n).normal(0.2, 1.0, (n, 1))
+        values[0] = np.inf
+        block = pack_batch(array_batch(values), box)
+        assert np.array_equal(block.rows(np.arange(n)), box.to_unit(values))
+
+
+def test_row_groups_come_in_runs_of_a_useful_size(tmp_path):
+    path = write_parquet(tmp_path, X, [], row_group_size=100)
+    source = open_files(Files(path))
+    assert [piece.n_rows for piece in source.split(1)] == [100] * 30
+    assert [piece.n_rows for piece in source.split(1250)] == [1300, 1300, 400]
+    assert [piece.n_rows for piece in source.split(10**9)] == [3000]
+    holed = X.copy()
+    holed[1723, 1] = np.nan
+    pieces = open_files(Files(write_parquet(tmp_path, holed, [], row_group_size=100))).split(1250)
+    with pytest.raises(DataError, match="row group 17,"):
+        [pack_batch(batch, BOX) for batch in pieces[1].batches(10**6)]
 
 
 def test_blocks_are_dealt_in_lots_that_fit_in_memory(monkeypatch):

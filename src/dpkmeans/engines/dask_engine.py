@@ -26,6 +26,7 @@ A = TypeVar("A")
 
 FAN_IN = 8
 BLOCK_ROWS = 2**16
+PART_NUMBERS = 2**22  # a part holds at least so many, 16 MB packed, unless its file has fewer
 _LOTS = 64  # dealt blocks that are made at once
 
 
@@ -49,7 +50,7 @@ class DaskEngine(BlockEngine):
     @classmethod
     def of_source(cls, client: Any, source: Source, bounds: Bounds, **options: Any) -> DaskEngine:
         """Files that every worker can read: each reads its own row groups and holds them packed."""
-        pieces = [small for piece in source.pieces for small in piece.split()]
+        pieces = source.split(PART_NUMBERS // source.n_features)
         name = f"dpkmeans-read-{uuid4().hex}"
         parts = [
             client.submit(read_piece, piece, bounds, source.nulls, i, key=f"{name}-{i}", pure=False)

@@ -16,7 +16,7 @@ from dpkmeans.arrays import FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import Engine, LloydEnd
 from dpkmeans.engines.blocks import BlockEngine, Watch
-from dpkmeans.engines.dask_engine import lloyd_there, read_piece
+from dpkmeans.engines.dask_engine import PART_NUMBERS, lloyd_there, read_piece
 from dpkmeans.engines.packing import Nulls, pack_batch
 from dpkmeans.engines.tasks import Block, Deal, Task, dealt_block, over_blocks
 from dpkmeans.errors import DataError
@@ -55,7 +55,7 @@ class SparkEngine(BlockEngine):
     @classmethod
     def of_source(cls, session: Any, source: Source, bounds: Bounds, **options: Any) -> SparkEngine:
         """Files that every executor can read: each reads its own row groups and holds them packed."""
-        pieces = list(enumerate(small for piece in source.pieces for small in piece.split()))
+        pieces = list(enumerate(source.split(PART_NUMBERS // source.n_features)))
         nulls = source.nulls
         rdd = session.sparkContext.parallelize(pieces, len(pieces))
 

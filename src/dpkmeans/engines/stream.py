@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from threading import Event, Lock
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dpkmeans.arrays import AnyArray, FloatArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.blocks import BlockEngine, Watch
-from dpkmeans.engines.packing import Batch, pack_batch
-from dpkmeans.engines.tasks import Block, Task
-from dpkmeans.sources import Source
+from dpkmeans.engines.packing import Batch, new_room, pack_batch
+from dpkmeans.engines.tasks import Task
+from dpkmeans.sources import Piece, Source
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 BATCH_NUMBERS = 2**20  # per batch: about 8 MB as read, 4 MB packed
+PIECE_NUMBERS = 2**23  # pieces of files that are read side by side hold about so many
+READERS = 2  # pieces that are open at once; more would hold more
 
 
 class StreamEngine(BlockEngine):
     """Engine over a source that is read again for each pass.
 
-    A few threads take turns at reading and compute at the same time; each holds one batch. Answers are the same to the
-    bit for any batch size, any split into files and any number of threads.
+    Two pieces are read at once. The threads take turns at reading and compute at the same time; each holds one batch.
+    Answers are the same to the bit for any batch size, any split into files and any number of threads.
     """
 
     def __init__(
@@ -38,48 +42,66 @@ class StreamEngine(BlockEngine):
     ) -> None:
         super().__init__(bounds, watch)
         self._source = source
+        self._pieces = source.split(-(-PIECE_NUMBERS // source.n_features))
         self._batch_rows = batch_rows or max(BATCH_NUMBERS // source.n_features, 1024)
         self._n_threads = n_threads or max(2, len(os.sched_getaffinity(0)))  # two: one reads while one computes
-        known = [piece.n_rows for piece in source.pieces]
+        known = [piece.n_rows for piece in self._pieces]
         if all(n is not None for n in known):
-            self._set_sizes({0: sum(n or 0 for n in known)})
+            self._set_sizes({part: n or 0 for part, n in enumerate(known)})
 
     def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
         """Nearest centroid of each record, batch after batch. Not private; for the data holder's eyes."""
-        for batch in self._batches():
-            yield pack_batch(batch, self.bounds, self._source.nulls).labels(centroids)
+        for piece in self._source.pieces:
+            for batch in piece.batches(self._batch_rows):
+                yield pack_batch(batch, self.bounds, self._source.nulls).labels(centroids)
 
     def _run(self, task: Task[A]) -> A:
-        batches, lock, position, ended = self._batches(), Lock(), 0, Event()
+        pieces, ended = _Shared(enumerate(self._pieces)), Event()
+        n_readers = min(READERS, self._n_threads, len(self._pieces))
+        readers = [_Shared(self._batches(pieces, ended)) for _ in range(n_readers)]
 
-        def next_batch() -> tuple[Batch | None, int]:
-            nonlocal position
-            with lock:
-                batch, first = None if ended.is_set() else next(batches, None), position
-                position += batch.n if batch is not None else 0
-                return batch, first
-
-        def work() -> A:
-            total = task.zero()
-            while (found := next_batch())[0] is not None:
-                batch, first = found
-                assert batch is not None
-                total = task.take(total, self._pack(batch, first))
+        def work(i: int) -> A:
+            room, total = new_room(self._batch_rows, self.n_features), task.zero()
+            try:  # one reader to itself while there is one, then what is left of the others
+                for part, first, batch in chain(*readers[i:], *readers[:i]):
+                    block = pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, room=room)
+                    total = task.take(total, block)
+            except BaseException:
+                ended.set()
+                raise
             return total
 
         with ThreadPoolExecutor(self._n_threads) as pool:
-            parts = [pool.submit(work) for _ in range(self._n_threads)]
+            parts = [pool.submit(work, i % n_readers) for i in range(self._n_threads)]
             total = task.zero()
             try:
                 for part in parts:
                     total = task.add(total, part.result())
-            finally:  # after an error or an interrupt, the other threads need not read to the end
+            finally:  # after an error or an interrupt, the threads need not read to the end
                 ended.set()
         return total
 
-    def _pack(self, batch: Batch, first: int) -> Block:
-        return pack_batch(batch, self.bounds, self._source.nulls, first=first)
+    def _batches(self, pieces: Iterable[tuple[int, Piece]], ended: Event) -> Iterator[tuple[int, int, Batch]]:
+        """Batches with the number of their piece and of their first row in it."""
+        for part, piece in pieces:
+            first = 0
+            for batch in piece.batches(self._batch_rows):
+                if ended.is_set():
+                    return
+                yield part, first, batch
+                first += batch.n
 
-    def _batches(self) -> Iterator[Batch]:
-        for piece in self._source.pieces:
-            yield from piece.batches(self._batch_rows)
+
+class _Shared(Generic[T]):
+    """An iterator that several threads use: each item goes to one of them."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            return next(self._items)
