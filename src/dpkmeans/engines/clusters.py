@@ -12,6 +12,14 @@ from typing import Any
 from dpkmeans.engines.blocks import Watch
 from dpkmeans.errors import MethodError
 
+_QUIET = {
+    # a worker that is lost again and again is still no fault of the task that it ran
+    "distributed.scheduler.allowed-failures": 100,
+    # Dask looks at itself all the time, which costs a tenth of a processor
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+}
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -55,8 +63,7 @@ class Dask:
                 return default_client(), _nothing
             except ValueError:
                 pass
-        # a worker that is lost again and again is still no fault of the task that it ran
-        with dask.config.set({"distributed.scheduler.allowed-failures": 100}):
+        with dask.config.set(_QUIET):
             cluster = LocalCluster(
                 n_workers=self.workers or 2,
                 threads_per_worker=1,

@@ -106,7 +106,8 @@ class DaskEngine(BlockEngine):
 
     def _run(self, task: Task[A]) -> A:
         held = self._submit(_hold, task)  # a task of its own: sent once, and made again if its worker is lost
-        partial = [self._submit(over_blocks, held, part) for part in self._parts]
+        name = f"dpkmeans-pass-{uuid4().hex}"  # one message for all parts: the scheduler's work counts
+        partial = self._client.map(over_blocks, [held] * len(self._parts), self._parts, key=name, pure=False)
         while len(partial) > 1:
             partial = [self._submit(add_up, held, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
         return cast(A, partial[0].result()) if partial else task.zero()
