@@ -25,6 +25,7 @@ from dpkmeans.engines.tasks import (
     sum_of_squares,
 )
 from dpkmeans.engines.tiles import LANES
+from dpkmeans.engines.zone_fits import ZoneFit
 from dpkmeans.errors import DataError
 from dpkmeans.privacy.exact import Exact
 
@@ -103,9 +104,7 @@ class MemoryEngine(BlockEngine):
             base = self._find(compare_with) or self._assign(compare_with)[0]
         assignment, n_changed = self._assign(centroids, base)
         c, counts, sums = assignment.centroids, assignment.counts, assignment.sums
-        if self._square_steps is None:
-            self._square_steps = sum(self._over_chunks(lambda chunk: sum_of_squares(self._tiles[chunk])))
-        cost = cost_of(counts, sums, c, self._square_steps)
+        cost = cost_of(counts, sums, c, self._squares())
         changed = self._n if compare_with is None else n_changed
         return Exact(CellStatistics(counts.copy(), sums.copy(), cost, float(changed)))
 
@@ -118,6 +117,12 @@ class MemoryEngine(BlockEngine):
             return Exact(LloydEnd(centroids, moves, stopped))
         return lloyd_by_passes(self, centroids, max_iter)
 
+    def zone_fit(self, start: FloatArray, strategy: int) -> ZoneFit | None:
+        """A compiled fit of a zone strategy from `start`, shape (k, d), where one thread works; else nothing."""
+        if self._n_threads > 1 and len(self._tiles) > CHUNK:
+            return None
+        return ZoneFit(self._tiles, self._n, np.array(start, dtype=np.float64), strategy, self._squares())
+
     def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[MemoryEngine]:
         """The records dealt into disjoint blocks, each record independently and uniformly into one of them."""
         block = rng.integers(n_blocks, size=self._n)
@@ -128,6 +133,12 @@ class MemoryEngine(BlockEngine):
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different records, shape (n, d)."""
         return Exact(self._rows(rng.choice(self._n, size=n, replace=False)))
+
+    def _squares(self) -> int:
+        """Σ|x|² in steps of 2^-40."""
+        if self._square_steps is None:
+            self._square_steps = sum(self._over_chunks(lambda chunk: sum_of_squares(self._tiles[chunk])))
+        return self._square_steps
 
     def _rows(self, rows: IntArray) -> FloatArray:
         out = np.empty((len(rows), self.n_features))

@@ -10,9 +10,10 @@ from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import Engine
 from dpkmeans.errors import NotConvergedWarning
 from dpkmeans.iteration.finals import AsIs, Final
-from dpkmeans.iteration.loop import Trajectory, Update, iterate
+from dpkmeans.iteration.loop import Trajectory, Update
 from dpkmeans.iteration.starts import Start
 from dpkmeans.iteration.stopping import Repeats, Stop
+from dpkmeans.iteration.whole import iterate_whole
 from dpkmeans.iteration.zones import SCORE_NAME
 from dpkmeans.methods.base import Claim, conclude
 from dpkmeans.privacy.epsilon import Epsilon
@@ -48,7 +49,7 @@ class IterativeMethod:
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         total = ledger.remaining if self.schedule.splits else Epsilon(0)
         plan = self.schedule.plan(Task(total, n_clusters, engine.n_features, n_records))
-        end = iterate(engine, first, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
+        end = iterate_whole(engine, first, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
         if isinstance(self.stop, Repeats) and not end.stopped:
             warnings.warn(
                 f"{self.name} was ended by max_iter before its assignment repeated; raise max_iter.",

@@ -73,6 +73,11 @@ class Ledger:
         return self._spent
 
     @property
+    def refuses_nothing(self) -> bool:
+        """Whether there is neither a promise nor a parent that could refuse a spend."""
+        return self.promised is None and self._parent is None
+
+    @property
     def remaining(self) -> Epsilon:
         """What the promise leaves; an error where nothing was promised."""
         if self.promised is None:
