@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,3 +75,40 @@ def test_a_plan_expects_less_loss_from_more_epsilon_and_reads_nothing(capsys):
     assert main(["plan", "--records", "50000", "--features", "4", "--k", "8", "--epsilon", "0.1", "1"]) == 0
     assert "synopsis" in capsys.readouterr().out
     assert main(["plan", "--records", "50", "--features", "4", "--bounds", "from data"]) == 2
+
+
+def documented() -> dict[str, Any]:
+    """What a user calls: exported names, plots, and methods of the estimator and the synopsis."""
+    import dpkmeans
+    from dpkmeans import planning, plot
+
+    found = {name: getattr(dpkmeans, name) for name in dpkmeans.__all__ if name != "__version__"}
+    found |= {f"plot.{name}": getattr(plot, name) for name in plot.__all__}
+    found["planning.plan"] = planning.plan
+    estimator, made = dpkmeans.DPKMeans, dpkmeans.Synopsis
+    found |= {
+        f"DPKMeans.{name}": getattr(estimator, name) for name in ("fit", "predict", "transform", "score", "report")
+    }
+    return found | {f"Synopsis.{name}": getattr(made, name) for name in ("fit", "explore", "save", "load")}
+
+
+@pytest.mark.parametrize(("name", "thing"), documented().items(), ids=documented())
+def test_the_docstring_of_what_users_call_has_an_example_and_says_what_is_guaranteed(name, thing):
+    text = thing.__doc__
+    assert ">>> " in text
+    assert "Guarantee:" in text or "guarantee:" in text or "Not private" in text
+
+
+def test_the_tables_of_the_readme_are_those_of_the_pages_they_come_from():
+    from tools.readme_tables import SOURCES, refreshed, table_with
+
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert refreshed(readme) == readme, "run: python tools/readme_tables.py"
+    for column in SOURCES:
+        assert len(table_with(readme, column)[1]) >= 3
+    rows = table_with(readme, "`synopsis`")[1]
+    drifted = readme.replace(" | ".join(rows[0]), " | ".join([*rows[0][:-1], "0.5"]))
+    assert drifted != readme
+    assert refreshed(drifted) == readme
+    with pytest.raises(ValueError, match="has no row"):
+        refreshed(readme.replace(f"| {rows[0][0]} |", "| Mars |"))
