@@ -98,7 +98,8 @@ def label_files(
 ) -> Iterator[AnyArray]:
     """Nearest centroids, batch after batch, in the order of the records. Not private."""
     from dpkmeans.engines.stream import StreamEngine
-    from dpkmeans.sources import Files, find_files, open_files
+    from dpkmeans.source_files import find_files, open_files
+    from dpkmeans.sources import Files
     from dpkmeans.tables import has_names
 
     if columns is None and release.feature_names is not None and has_names(find_files(data)[0], header=header):

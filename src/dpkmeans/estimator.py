@@ -17,14 +17,15 @@ from dpkmeans.arrays import AnyArray, FloatArray, LabelArray
 from dpkmeans.bounds import FROM_DATA, Bounds
 from dpkmeans.data import as_records
 from dpkmeans.engines.blocks import BlockEngine
-from dpkmeans.engines.clusters import Stream
+from dpkmeans.engines.clusters import Dask, Spark
+from dpkmeans.engines.lazy import label_dask, label_spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError
 from dpkmeans.guarantee import as_label, check_accepted, check_accountable
 from dpkmeans.methods import make_method
 from dpkmeans.methods.base import Method, guarantee_of
-from dpkmeans.opening import Opened, Where, open_data
+from dpkmeans.opening import Opened, Where, is_dask, is_spark, open_data
 from dpkmeans.privacy.box import estimate_bounds
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import reveal
@@ -32,6 +33,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.store import Account, Store
 from dpkmeans.release import Release
+from dpkmeans.sources import Frame
 
 DEFAULT_METHOD = "synopsis"
 MOST_CLUSTERS = 2**20
@@ -174,20 +176,26 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             print(f"{release.method}: {release.summary()}")  # noqa: T201 (asked for)
         return self
 
-    def predict(self, X: Any) -> LabelArray:
+    def predict(self, X: Any) -> Any:
         """Nearest centroid of each record of `X`, shape (n, d) -> (n,), whole numbers from 0 to k - 1.
 
-        Not private: it says where each record lies. Keep it with the records.
+        Not private: it says where each record lies. Keep it with the records. A Dask array gives a Dask array and a
+        Dask frame a series, lazily; a Spark frame gives the same frame with a column `cluster`.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).predict(X[:5]).shape
         (5,)
         """
+        frame = X if isinstance(X, Frame) else Frame(X)
+        if is_dask(frame.records) or is_spark(frame.records):
+            check_is_fitted(self)
+            opened = self._opened(X, reset=False)
+            label = label_dask if is_dask(frame.records) else label_spark
+            return label(frame.records, opened.names, frame.nulls, self.release_.bounds, self._unit_centroids())
         with closing(self._engine(X)) as engine:
             if isinstance(engine, MemoryEngine):
                 return engine.labels(self._unit_centroids())
-            if not isinstance(engine, StreamEngine):
-                raise MethodError("predict takes arrays, frames, files and streams; not Dask and Spark objects.")
+            assert isinstance(engine, StreamEngine)
             return np.concatenate([labels.astype(np.int32) for labels in engine.label_batches(self._unit_centroids())])
 
     def transform(self, X: Any) -> FloatArray:
@@ -238,11 +246,15 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def _opened(self, X: Any, *, reset: bool) -> Opened:
         """The records, checked against the names and the number of features of the fit unless this is one."""
-        names = None if reset or not isinstance(X, str | Path) else getattr(self, "feature_names_in_", None)
-        here = self.engine if reset or self.engine == "memory" or isinstance(self.engine, Stream) else None
+        records = X.records if isinstance(X, Frame) else X
+        far = is_dask(records) or is_spark(records)
+        named = isinstance(X, str | Path) or (far and hasattr(records, "columns"))
+        names = getattr(self, "feature_names_in_", None) if named and not reset else None
+        on_workers = isinstance(self.engine, Dask | Spark) or self.engine in ("dask", "spark")
+        here = self.engine if reset or on_workers == far else None  # small things are predicted here
         opened = open_data(X, here, columns=None if names is None else names.tolist())
         if opened.records is not None:
-            validate_data(self, X=X, reset=reset, skip_check_array=True)
+            validate_data(self, X=records, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = opened.n_features
             self.__dict__.pop("feature_names_in_", None)

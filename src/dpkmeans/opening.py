@@ -18,10 +18,13 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import Nulls, pack_batch
 from dpkmeans.engines.tasks import block_of_points
 from dpkmeans.errors import DataError, MethodError
-from dpkmeans.sources import Files, Source, open_array, open_arrow_stream, open_files, open_iterable
+from dpkmeans.source_files import open_files
+from dpkmeans.sources import ArrayPiece, Files, Frame, Source, checked_nulls, open_array, open_iterable
+from dpkmeans.spool import open_arrow_stream
 
 Where = str | Stream | Dask | Spark | None
 ENGINES = ("memory", "stream", "dask", "spark")
+MOST_SENT = 2**27  # numbers, a gigabyte
 LARGE_MAP = 2**28  # bytes from which a memory map is read again for each pass
 _ROWS = 2**16
 _FRAMES = ("pandas.", "polars.", "pyarrow.", "narwhals.")
@@ -50,19 +53,20 @@ def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = N
         X = Files(X)
     if isinstance(X, Files):
         return _of_source(open_files(X if columns is None else replace(X, columns=tuple(columns))), where or Stream())
-    home = type(X).__module__ + "."
-    if home.startswith(("dask.", "dask_expr.")):
-        return _of_dask(X, _only(where, Dask, "a Dask collection") or Dask(), columns)
-    if home.startswith("pyspark."):
-        return _of_spark(X, _only(where, Spark, "a Spark frame") or Spark(session=X.sparkSession), columns)
-    if isinstance(where, Dask | Spark):
-        raise MethodError(
-            f"engine={type(where).__name__.lower()!r} takes files and its own arrays or frames; got "
-            f"{type(X).__name__}. Write the records to Parquet files that every worker can read."
-        )
-    source = None if where == "memory" else _streamed(X, home, columns, asked=where is not None)
+    nulls: Nulls = "refuse"
+    if isinstance(X, Frame):
+        X, columns, nulls = X.records, X.columns if columns is None else columns, checked_nulls(X.nulls)
+    if is_dask(X):
+        return _of_dask(X, _only(where, Dask, "a Dask collection") or Dask(), columns, nulls)
+    if is_spark(X):
+        return _of_spark(X, _only(where, Spark, "a Spark frame") or Spark(session=X.sparkSession), columns, nulls)
+    chosen = columns is not None or nulls != "refuse"
+    asked = where not in (None, "memory") or chosen
+    source = None if where == "memory" and not chosen else _streamed(X, columns, nulls, asked=asked)
     if source is not None:
-        return _of_source(source, where or Stream())
+        if isinstance(where, Dask | Spark):
+            source = _to_send(source)
+        return _of_source(source, where or ("memory" if chosen and _fits(X) else Stream()))
     records = as_records(X)
     return Opened(
         records.shape[1],
@@ -71,6 +75,16 @@ def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = N
         lambda: Bounds.read_from(records),
         records,
     )
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a Dask array or frame."""
+    return type(X).__module__.startswith(("dask.", "dask_expr."))
+
+
+def is_spark(X: Any) -> bool:
+    """Whether `X` is a Spark frame."""
+    return type(X).__module__.startswith("pyspark.")
 
 
 def _where(engine: Where) -> Stream | Dask | Spark | str | None:
@@ -90,18 +104,40 @@ def _only(where: Any, kind: type, what: str) -> Any:
     return where
 
 
-def _streamed(X: Any, home: str, columns: Sequence[str] | None, *, asked: bool) -> Source | None:
+def _streamed(X: Any, columns: Sequence[str] | None, nulls: Nulls, *, asked: bool) -> Source | None:
     """A source for what can be read again and again; None for what belongs in memory."""
     if isinstance(X, np.memmap) and (asked or X.nbytes >= LARGE_MAP) and X.ndim == 2:
-        return open_array(X)
-    is_frame = home.startswith(_FRAMES) and type(X).__name__ != "RecordBatchReader"
-    if hasattr(X, "__arrow_c_stream__") and (asked or not is_frame):
-        return open_arrow_stream(X, columns)
+        return open_array(X, nulls)
+    if hasattr(X, "__arrow_c_stream__") and (asked or not _fits(X)):
+        return open_arrow_stream(X, columns, nulls)
+    if columns is not None:
+        raise DataError(f"columns are chosen by name, and {type(X).__name__} has no names. Choose them before.")
     chunks = isinstance(X, list | tuple) and len(X) > 0 and all(getattr(item, "ndim", 0) == 2 for item in X)
     lazy = hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "__array__")
-    if (lazy and not is_frame) or (asked and chunks):
-        return open_iterable(X)
-    return open_array(as_records(X)) if asked else None
+    if (lazy and not _fits(X)) or (asked and chunks):
+        return open_iterable(X, nulls)
+    return open_array(as_records(X), nulls) if asked else None
+
+
+def _fits(X: Any) -> bool:
+    """Whether `X` is in memory already."""
+    is_frame = (type(X).__module__ + ".").startswith(_FRAMES) and type(X).__name__ != "RecordBatchReader"
+    return is_frame or hasattr(X, "__array__")
+
+
+def _to_send(source: Source) -> Source:
+    """The same records as arrays, which go to the workers with their tasks, so that a lost worker gets them again."""
+    arrays, n = [], 0
+    for piece in source.pieces:
+        for batch in piece.batches(_ROWS):
+            n += batch.n * source.n_features
+            if n > MOST_SENT:
+                raise DataError(
+                    f"at most {MOST_SENT} numbers can be sent from here to workers; there are more. Write the records "
+                    "to Parquet files that every worker can read."
+                )
+            arrays.append(np.column_stack([np.asarray(column, dtype=np.float64) for column in batch.columns]))
+    return replace(source, pieces=(ArrayPiece(np.concatenate(arrays)),), keep=None)
 
 
 def _of_source(source: Source, where: Stream | Dask | Spark | str) -> Opened:
@@ -149,7 +185,7 @@ def _box_around(source: Source) -> Bounds:
     return Bounds.read_from(np.stack([lower, upper]))
 
 
-def _of_dask(X: Any, where: Dask, columns: Sequence[str] | None, nulls: Nulls = "refuse") -> Opened:
+def _of_dask(X: Any, where: Dask, columns: Sequence[str] | None, nulls: Nulls) -> Opened:
     is_array = hasattr(X, "rechunk")
     if is_array and X.ndim != 2:
         raise DataError(f"Expected 2D array, got {X.ndim}D array instead. Reshape it to (records, features).")
@@ -172,7 +208,7 @@ def _of_dask(X: Any, where: Dask, columns: Sequence[str] | None, nulls: Nulls = 
     return Opened(int(X.shape[1]) if is_array else len(X.columns), names, engine, box)
 
 
-def _of_spark(X: Any, where: Spark, columns: Sequence[str] | None, nulls: Nulls = "refuse") -> Opened:
+def _of_spark(X: Any, where: Spark, columns: Sequence[str] | None, nulls: Nulls) -> Opened:
     names = tuple(X.columns if columns is None else columns)
     types = dict(X.dtypes)
     for name in names:

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 from tests.engines.clusters import blobs, write_parquet
 
-from dpkmeans import DPKMeans
+from dpkmeans import DPKMeans, opening
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines import blocks
 from dpkmeans.engines.clusters import Stream
@@ -24,7 +24,8 @@ from dpkmeans.engines.tasks import sum_of_squares
 from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import reveal
-from dpkmeans.sources import Files, array_batch, open_array, open_files
+from dpkmeans.source_files import open_files
+from dpkmeans.sources import Files, Frame, array_batch, open_array
 
 WHY = "a test looks"
 X = blobs(3000)
@@ -197,8 +198,6 @@ def test_paths_that_name_nothing_and_unknown_options_are_clear_errors(tmp_path):
         open_data(Files(write_parquet(tmp_path, X, []), nulls="zero"))
     with pytest.raises(MethodError, match="engine must be one of"):
         open_data(X, "flink")
-    with pytest.raises(MethodError, match="Write the records to Parquet"):
-        open_data(X, "dask")
 
 
 def test_a_file_that_is_damaged_behind_its_footer_is_a_typed_error(tmp_path):
@@ -208,6 +207,57 @@ def test_a_file_that_is_damaged_behind_its_footer_is_a_typed_error(tmp_path):
     path.write_bytes(raw)
     with pytest.raises(DPKMeansError, match=re.escape(str(path))):
         open_data(path).engine(BOX).count(), open_data(path).engine(BOX).cell_statistics(CENTROIDS)
+
+
+def test_arrays_are_sent_to_workers_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(opening, "MOST_SENT", X.size)
+    assert open_data(X, "dask").n_features == 3
+    monkeypatch.setattr(opening, "MOST_SENT", X.size - 1)
+    with pytest.raises(DataError, match="Parquet files that every worker can read"):
+        open_data(X, "dask")
+
+
+@pytest.mark.parametrize("where", [None, "memory", "stream"])
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, pa.table, lambda frame: np.column_stack([*frame.values()])]
+)
+def test_nulls_of_a_frame_are_refused_by_column_or_put_in_the_middle(where, kind):
+    frame = {"a": [0.1, 0.2], "b": [0.3, np.nan]}
+    with pytest.raises(DataError, match=r"column 'b' of|column number 1 of|records must not hold NaN"):
+        open_data(kind(frame), where).engine(Bounds.of((0, 1), 2)).cell_statistics(np.zeros((1, 2)))
+    engine = open_data(Frame(kind(frame), nulls="midpoint"), where).engine(Bounds.of((0, 1), 2))
+    stats = reveal(engine.cell_statistics(np.zeros((1, 2))), why=WHY)
+    assert stats.sums == pytest.approx(np.array([[0.3, 0.8]]), abs=1e-5)
+    assert isinstance(engine, MemoryEngine) == (where != "stream")
+
+
+def test_columns_of_a_frame_are_chosen_by_name():
+    frame = pd.DataFrame({"a": [0.1], "b": [0.2], "c": [0.3]})
+    opened = open_data(Frame(frame, columns=("c", "a")))
+    assert opened.names == ("c", "a")
+    stats = reveal(opened.engine(Bounds.of((0, 1), 2)).cell_statistics(np.zeros((1, 2))), why=WHY)
+    assert stats.sums == pytest.approx(np.array([[0.3, 0.1]]), abs=1e-6)
+    with pytest.raises(DataError, match="no names"):
+        open_data(Frame(X, columns=("a",)))
+    with pytest.raises(MethodError, match="nulls must be one of"):
+        open_data(Frame(X, nulls="zero"))
+
+
+def test_duckdb_relations_and_polars_frames_are_read_through_arrow():
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: make setup-scale")
+    polars_frame = pl.DataFrame(dict(zip(NAMES, X.T, strict=True)))
+    with duckdb.connect() as connection:
+        connection.register("visits", polars_frame.to_arrow())
+        relation = connection.sql("select x0, x1, x2 from visits")
+        engine = open_data(relation).engine(BOX)
+        assert isinstance(engine, StreamEngine)
+        same_statistics(engine)
+        model = DPKMeans(3, epsilon=1.0, bounds=(0, 1), guarantee="none", random_state=1)
+        found = model.fit(connection.sql("select * from visits")).cluster_centers_.copy()
+        assert model.feature_names_in_.tolist() == NAMES
+        assert np.array_equal(found, model.fit(polars_frame).cluster_centers_)
+        with pytest.raises(DataError, match="column 'name' of the Arrow stream does not hold numbers"):
+            open_data(connection.sql("select x0, 'text' as name from visits"))
 
 
 def test_too_many_records_are_refused_by_their_number(monkeypatch):

@@ -16,7 +16,7 @@ from dpkmeans.arrays import FloatArray, IntArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import Engine, LloydEnd
 from dpkmeans.engines.blocks import BlockEngine, Watch
-from dpkmeans.engines.packing import Nulls, pack_batch
+from dpkmeans.engines.packing import Batch, Nulls, pack_batch
 from dpkmeans.engines.tasks import Block, Deal, Sizes, Task, dealt_block, over_blocks
 from dpkmeans.errors import DataError
 from dpkmeans.privacy.exact import Exact
@@ -49,13 +49,16 @@ class DaskEngine(BlockEngine):
 
     @classmethod
     def of_source(cls, client: Any, source: Source, bounds: Bounds, **options: Any) -> DaskEngine:
-        """Files that every worker can read: each reads its own row groups and holds them packed."""
-        pieces = source.split(PART_NUMBERS // source.n_features)
+        """Files that every worker can read: each reads its own row groups and holds them packed. Arrays are sent."""
+        import dask
+
+        pieces = source.split(max(PART_NUMBERS // source.n_features, 1))
         name = f"dpkmeans-read-{uuid4().hex}"
-        parts = [
-            client.submit(read_piece, piece, bounds, source.nulls, i, key=f"{name}-{i}", pure=False)
-            for i, piece in enumerate(pieces)
-        ]
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # an array is large
+            parts = [
+                client.submit(read_piece, piece, bounds, source.nulls, i, key=f"{name}-{i}", pure=False)
+                for i, piece in enumerate(pieces)
+            ]
         return cls(client, parts, bounds, **options)
 
     @classmethod
@@ -128,24 +131,25 @@ def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int 
 
 def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int) -> list[Block]:
     """Pack a chunk of an array or a frame, on a worker."""
-    whole = f"partition {part}"
-    if hasattr(chunk, "columns"):
-        import pyarrow as pa
-
-        from dpkmeans.sources import check_type
-
-        try:
-            table = pa.Table.from_pandas(chunk, preserve_index=False)
-        except (pa.ArrowException, TypeError):
-            raise DataError(
-                f"{whole} has columns that hold more than numbers. Leave them out, or convert them."
-            ) from None
-        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-            check_type(kind, f"column {name!r} of {whole}")
-        batch = arrow_batch(table, table.schema.names, whole)
-    else:
-        batch = array_batch(np.asarray(chunk))
+    batch = chunk_batch(chunk, f"partition {part}")
     return [pack_batch(batch, bounds, nulls, part=part)] if batch.n else []
+
+
+def chunk_batch(chunk: Any, whole: str) -> Batch:
+    """The records of a chunk of an array or a frame; `whole` is what errors call it."""
+    if not hasattr(chunk, "columns"):
+        return array_batch(np.asarray(chunk))
+    import pyarrow as pa
+
+    from dpkmeans.sources import check_type
+
+    try:
+        table = pa.Table.from_pandas(chunk, preserve_index=False)
+    except (pa.ArrowException, TypeError):
+        raise DataError(f"{whole} has columns that hold more than numbers. Leave them out, or convert them.") from None
+    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+        check_type(kind, f"column {name!r} of {whole}")
+    return arrow_batch(table, table.schema.names, whole)
 
 
 def lloyd_there(blocks: Sequence[Block], bounds: Bounds, start: FloatArray, max_iter: int) -> LloydEnd:

@@ -55,7 +55,7 @@ class SparkEngine(BlockEngine):
     @classmethod
     def of_source(cls, session: Any, source: Source, bounds: Bounds, **options: Any) -> SparkEngine:
         """Files that every executor can read: each reads its own row groups and holds them packed."""
-        pieces = list(enumerate(source.split(PART_NUMBERS // source.n_features)))
+        pieces = list(enumerate(source.split(max(PART_NUMBERS // source.n_features, 1))))
         nulls = source.nulls
         rdd = session.sparkContext.parallelize(pieces, len(pieces))
 
