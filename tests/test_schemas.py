@@ -11,7 +11,7 @@ import pytest
 from tests.schemas import problems
 
 from dpkmeans.cli import main
-from dpkmeans.experiments.paper import problem_of
+from dpkmeans.experiments.problems import problem_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BOX = "--bounds 0:100"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.experiments.paper import problem_of
+from dpkmeans.experiments.problems import problem_of
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ import pytest
 from dpkmeans.cli import main
 from dpkmeans.errors import BudgetError, FileError, MethodError
 from dpkmeans.experiments import figures
-from dpkmeans.experiments.paper import Cell, baseline, compute, problem_of, tasks_of
+from dpkmeans.experiments.cells import Cell, tasks_of
+from dpkmeans.experiments.paper import compute
+from dpkmeans.experiments.problems import baseline, problem_of
 from dpkmeans.experiments.reproduce import Order, reproduce
 from dpkmeans.experiments.store import NAME, CellStore
 

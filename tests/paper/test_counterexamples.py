@@ -7,7 +7,8 @@ import pytest
 
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.experiments.theorems import SegmentSampling, prior_factor
+from dpkmeans.experiments.estimates import prior_factor
+from dpkmeans.experiments.theorems import SegmentSampling
 from dpkmeans.iteration.controllers import PriorController
 from dpkmeans.iteration.loop import iterate
 from dpkmeans.iteration.stopping import Repeats

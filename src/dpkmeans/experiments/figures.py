@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from dpkmeans.errors import MethodError
-from dpkmeans.experiments.paper import STRATEGIES, Problem, Row, baseline, seed_of, zone_run
+from dpkmeans.experiments.cells import STRATEGIES, Row, seed_of
+from dpkmeans.experiments.problems import Problem, baseline
+from dpkmeans.experiments.zone_runs import zone_run
 
 COLOURS = {
     "posterior": "#d1495b",

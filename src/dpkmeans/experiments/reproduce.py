@@ -15,9 +15,7 @@ from typing import Any
 from dpkmeans import __version__
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.experiments import figures, tables
-from dpkmeans.experiments.datasets import Dataset
-from dpkmeans.experiments.homes import PAPER_SETS
-from dpkmeans.experiments.paper import (
+from dpkmeans.experiments.cells import (
     PROTOCOL,
     QUALITY,
     READINGS,
@@ -25,10 +23,12 @@ from dpkmeans.experiments.paper import (
     Cell,
     Row,
     path_cells,
-    problem_of,
     quality_cells,
     reading_cells,
 )
+from dpkmeans.experiments.datasets import Dataset
+from dpkmeans.experiments.homes import PAPER_SETS
+from dpkmeans.experiments.problems import problem_of
 from dpkmeans.experiments.published import EPSILONS, RUNS
 from dpkmeans.experiments.runner import Progress, run_cells
 from dpkmeans.experiments.store import CellStore

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
 
-from dpkmeans.experiments.paper import Cell, Row, Task, compute, tasks_of
+from dpkmeans.experiments.cells import Cell, Row, Task, tasks_of
+from dpkmeans.experiments.paper import compute
 from dpkmeans.experiments.store import CellStore
 
 Progress = Callable[[int, int], None]

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from dpkmeans.arrays import AnyArray
+from dpkmeans.experiments.cells import STRATEGIES, Row
+from dpkmeans.experiments.claims import Measured, statements
 from dpkmeans.experiments.datasets import Dataset
-from dpkmeans.experiments.paper import STRATEGIES, Row
+from dpkmeans.experiments.estimates import mean_and_error, ratio_and_error
 from dpkmeans.experiments.published import PASSES
-from dpkmeans.experiments.theorems import Measured, mean_and_error, ratio_and_error, statements
 
 Columns = dict[str, dict[str, AnyArray]]
 Z = 1.96  # a 95 % band
