@@ -41,17 +41,23 @@ def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tile
 
 @compiled
 def group(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
-    """Centroids (k, d) as (k/GROUP, d, GROUP), negated, and ½|c|², padded with infinity: never the nearest."""
+    """Centroids (k, d) as the tile kernel reads them: (k/GROUP, d, GROUP), negated, and a table (2, k) of `halves`.
+
+    The table has ½|c|², and each centroid's index as the bits of a float32: a load is cheaper than counting along.
+    Both are padded to whole groups; ½|c|² with infinity, which is never the nearest.
+    """
     k, d = centroids.shape
     n_groups = (k + GROUP - 1) // GROUP
     negated = np.zeros((n_groups, d, GROUP), np.float32)
-    halves = np.full(n_groups * GROUP, np.inf, np.float32)
+    halves = np.full((2, n_groups * GROUP), np.inf, np.float32)
+    indices = halves[1].view(np.int32)
     for c in range(k):
         square = 0.0
         for j in range(d):
             negated[c // GROUP, j, c % GROUP] = -centroids[c, j]
             square += centroids[c, j] * centroids[c, j]
-        halves[c] = 0.5 * square
+        halves[0, c] = 0.5 * square
+        indices[c] = c
     return negated, halves
 
 
@@ -117,6 +123,24 @@ def lloyd(
         labels, before = before, labels
         move_to_means(centroids, counts, sums)
     return max_iter, False
+
+
+@compiled
+def score_error(centroids: FloatArray) -> float:
+    """More than the tile kernel's scores can be off from half of (distance² - |x|²), for points of the unit box.
+
+    Every partial sum is at most ½|c|² + |c|₁, and d + 1 of them are rounded to 2^-24 of that; the centroids themselves
+    are rounded to float32, which moves ½|c|² by 2^-24 |c|² at most. |x|² is at most d.
+    """
+    d = centroids.shape[1]
+    largest = 0.0
+    for c in range(len(centroids)):
+        size = 0.0
+        for j in range(d):
+            size += abs(centroids[c, j]) + 0.5 * centroids[c, j] * centroids[c, j]
+        largest = max(largest, size)
+    error: float = 2.0**-24 * (d + 8) * (largest + d)
+    return error
 
 
 @compiled

@@ -12,9 +12,10 @@ import numpy as np
 
 from dpkmeans.arrays import AnyArray, Float32Array, FloatArray, IntArray, LabelArray
 from dpkmeans.bounds import Bounds
-from dpkmeans.engines.base import CellStatistics, LloydEnd, lloyd_by_passes
+from dpkmeans.engines.base import CellStatistics, LloydEnd
 from dpkmeans.engines.blocks import MOST_RECORDS, TOO_MANY, BlockEngine, split_evenly
-from dpkmeans.engines.kernels import group, lloyd, pack, reassign, take
+from dpkmeans.engines.kernels import group, pack, reassign, take
+from dpkmeans.engines.lloyd import lloyd_over_tiles
 from dpkmeans.engines.tasks import (
     Block,
     Task,
@@ -109,13 +110,8 @@ class MemoryEngine(BlockEngine):
         return Exact(CellStatistics(counts.copy(), sums.copy(), cost, float(changed)))
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
-        """Lloyd's algorithm from `start` until the assignment repeats; compiled whole where one thread works."""
-        centroids = np.array(start, dtype=np.float64)
-        if self._n_threads == 1 or len(self._tiles) <= CHUNK:
-            labels, before = new_labels(len(self._tiles), len(centroids)), new_labels(len(self._tiles), len(centroids))
-            moves, stopped = lloyd(self._tiles, self._n, centroids, max_iter, labels, before)
-            return Exact(LloydEnd(centroids, moves, stopped))
-        return lloyd_by_passes(self, centroids, max_iter)
+        """Lloyd's algorithm from `start` until the assignment repeats."""
+        return Exact(lloyd_over_tiles(self._tiles, self._n, start, max_iter, self._n_threads))
 
     def zone_fit(self, start: FloatArray, strategy: int) -> ZoneFit | None:
         """A compiled fit of a zone strategy from `start`, shape (k, d), where one thread works; else nothing."""

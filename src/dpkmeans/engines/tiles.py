@@ -32,50 +32,41 @@ def _nearest_in_tile(
     `labels` have shape (rows, LANES) and one integer type. Returns the lanes in which `before[row]` differs, as bits.
     """
     signature = types.uint32(tiles, types.intp, centroids, halves, before, labels, types.intp)
-    return signature, _generate
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = _Code(context, builder, signature, args)
+        return code.write_labels(code.by_features(args[1]), before=4, labels=5, row=args[6])
+
+    return signature, generate
+
+
+def _two_nearest_in_tile(
+    typing_context: Any,
+    tiles: Any,
+    t: Any,
+    centroids: Any,
+    halves: Any,
+    before: Any,
+    labels: Any,
+    row: Any,
+    scores: Any,
+) -> Any:
+    """`nearest_in_tile` that also writes the lowest and the second lowest score into `scores` (2, LANES), float32."""
+    signature = types.uint32(tiles, types.intp, centroids, halves, before, labels, types.intp, scores)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = _Code(context, builder, signature, args)
+        label, lowest, second = code.search(code.tile(args[1]), with_second=True)
+        for i, score in enumerate((lowest, second)):
+            place = code.entry(code.arrays[7].data, code.number(i * LANES))
+            builder.store(score, builder.bitcast(place, POINTS.as_pointer()), align=4)
+        return code.write_labels(label, before=4, labels=5, row=args[6])
+
+    return signature, generate
 
 
 nearest_in_tile: Any = intrinsic(_nearest_in_tile)
-
-
-def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    arrays = {
-        name: context.make_array(signature.args[i])(context, builder, args[i])
-        for i, name in ((0, "tiles"), (2, "centroids"), (3, "halves"), (4, "before"), (5, "labels"))
-    }
-    tiles, centroids, halves = arrays["tiles"], arrays["centroids"], arrays["halves"]
-    n_features = builder.extract_value(tiles.shape, 1)
-    n_groups = builder.extract_value(centroids.shape, 0)
-    code = _Code(builder)
-    tile = code.entry(tiles.data, args[1], n_features, code.number(LANES))
-
-    chosen = builder.append_basic_block("chosen")
-    general = builder.append_basic_block("general")
-    cases = builder.switch(n_features, general)
-    ends = []
-    for fixed in (*UNROLLED, None):
-        block = general if fixed is None else builder.append_basic_block(f"features{fixed}")
-        if fixed is not None:
-            cases.add_case(code.number(fixed), block)
-        builder.position_at_end(block)
-        nearest = code.search(tile, centroids.data, halves.data, n_features, n_groups, fixed)
-        ends.append((nearest, builder.block))
-        builder.branch(chosen)
-    builder.position_at_end(chosen)
-    nearest = builder.phi(INDICES)
-    for value, block in ends:
-        nearest.add_incoming(value, block)
-
-    narrow = ir.VectorType(ir.IntType(signature.args[5].dtype.bitwidth), LANES)
-    found = nearest if narrow == INDICES else builder.trunc(nearest, narrow)
-
-    def labels_at(name: str) -> Any:
-        place = code.entry(arrays[name].data, args[6], code.number(LANES))
-        return builder.bitcast(place, narrow.as_pointer())
-
-    differs = builder.icmp_unsigned("!=", builder.load(labels_at("before"), align=1), found)
-    builder.store(found, labels_at("labels"), align=1)
-    return builder.zext(builder.bitcast(differs, ir.IntType(LANES)), INT32)
+two_nearest_in_tile: Any = intrinsic(_two_nearest_in_tile)
 
 
 def _everywhere(index: int) -> Any:
@@ -83,10 +74,18 @@ def _everywhere(index: int) -> Any:
 
 
 class _Code:
-    """Writes LLVM for the search through the groups of centroids."""
+    """Writes LLVM for the search through the groups of centroids. Arguments 0, 2, 3 are tiles, centroids, halves."""
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.builder = builder
+        self.types = signature.args
+        self.arrays = {
+            i: context.make_array(kind)(context, builder, args[i])
+            for i, kind in enumerate(signature.args)
+            if isinstance(kind, types.Array)
+        }
+        self.n_features = builder.extract_value(self.arrays[0].shape, 1)
+        self.n_groups = builder.extract_value(self.arrays[2].shape, 0)
         kind = ir.FunctionType(POINTS, [POINTS] * 3)
         name = f"llvm.fma.v{LANES}f32"
         self.fma = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
@@ -102,22 +101,59 @@ class _Code:
             offset = self.builder.mul(offset, factor)
         return self.builder.gep(pointer, [offset])
 
-    def everywhere(self, scalar: Any, kind: Any) -> Any:
-        """A vector with `scalar` in each lane."""
-        empty = ir.Constant(kind, ir.Undefined)
-        first = self.builder.insert_element(empty, scalar, ir.Constant(INT32, 0))
-        return self.builder.shuffle_vector(first, empty, ir.Constant(INDICES, [0] * LANES))
+    def tile(self, t: Any) -> Any:
+        """The address of a tile."""
+        return self.entry(self.arrays[0].data, t, self.n_features, self.number(LANES))
+
+    def everywhere(self, pointer: Any, kind: Any) -> list[Any]:
+        """`GROUP` vectors; each holds one of the numbers at `pointer` in every lane."""
+        builder, empty, vectors = self.builder, ir.Constant(kind, ir.Undefined), []
+        for i in range(GROUP):
+            scalar = builder.load(self.entry(pointer, self.number(i)))
+            first = builder.insert_element(empty, scalar, ir.Constant(INT32, 0))
+            vectors.append(builder.shuffle_vector(first, empty, _everywhere(0)))
+        return vectors
+
+    def write_labels(self, found: Any, *, before: int, labels: int, row: Any) -> Any:
+        """Store labels in their narrower type; returns the lanes that differ from `before`, as bits."""
+        builder = self.builder
+        kind = ir.VectorType(ir.IntType(self.types[labels].dtype.bitwidth), LANES)
+        found = found if kind == INDICES else builder.trunc(found, kind)
+        old, new = (
+            builder.bitcast(self.entry(self.arrays[i].data, row, self.number(LANES)), kind.as_pointer())
+            for i in (before, labels)
+        )
+        differs = builder.icmp_unsigned("!=", builder.load(old, align=1), found)
+        builder.store(found, new, align=1)
+        return builder.zext(builder.bitcast(differs, ir.IntType(LANES)), INT32)
+
+    def by_features(self, t: Any) -> Any:
+        """The nearest centroid of each lane, the loop over features written out where there are few."""
+        builder, tile = self.builder, self.tile(t)
+        chosen, general = builder.append_basic_block("chosen"), builder.append_basic_block("general")
+        cases = builder.switch(self.n_features, general)
+        ends = []
+        for fixed in (*UNROLLED, None):
+            block = general if fixed is None else builder.append_basic_block(f"features{fixed}")
+            if fixed is not None:
+                cases.add_case(self.number(fixed), block)
+            builder.position_at_end(block)
+            ends.append((self.search(tile, fixed)[0], builder.block))
+            builder.branch(chosen)
+        builder.position_at_end(chosen)
+        nearest = builder.phi(INDICES)
+        for value, block in ends:
+            nearest.add_incoming(value, block)
+        return nearest
 
     def add_feature(self, tile: Any, group: Any, feature: Any, scores: list[Any]) -> list[Any]:
         """The scores of a group of centroids with one more feature."""
-        builder = self.builder
         place = self.entry(tile, feature, self.number(LANES))
-        x = builder.load(builder.bitcast(place, POINTS.as_pointer()), align=4)
-        column = self.entry(group, feature, self.number(GROUP))
-        centroids = [self.everywhere(builder.load(self.entry(column, self.number(i))), POINTS) for i in range(GROUP)]
-        return [builder.call(self.fma, [x, c, score]) for c, score in zip(centroids, scores, strict=True)]
+        x = self.builder.load(self.builder.bitcast(place, POINTS.as_pointer()), align=4)
+        column = self.everywhere(self.entry(group, feature, self.number(GROUP)), POINTS)
+        return [self.builder.call(self.fma, [x, c, score]) for c, score in zip(column, scores, strict=True)]
 
-    def scores(self, tile: Any, group: Any, starts: list[Any], n_features: Any, fixed: int | None) -> list[Any]:
+    def scores(self, tile: Any, group: Any, starts: list[Any], fixed: int | None) -> list[Any]:
         """All features added to `starts`: written out where their number is `fixed`, else in a loop."""
         if fixed is not None:
             for j in range(fixed):
@@ -135,40 +171,51 @@ class _Code:
         for phi, start, total in zip(partial, starts, totals, strict=True):
             phi.add_incoming(start, before)
             phi.add_incoming(total, loop)
-        builder.cbranch(builder.icmp_signed("<", following, n_features), loop, after)
+        builder.cbranch(builder.icmp_signed("<", following, self.n_features), loop, after)
         builder.position_at_end(after)
         return totals
 
-    def lower(self, first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Per lane the lower of two scores with its index; the first where they are equal."""
-        closer = self.builder.fcmp_ordered("<", second[0], first[0])
-        return self.builder.select(closer, second[0], first[0]), self.builder.select(closer, second[1], first[1])
+    def lower(self, first: list[Any], other: list[Any]) -> list[Any]:
+        """Per lane the lower of two (score, index, second lowest score); the first where scores are equal.
 
-    def search(self, tile: Any, centroids: Any, halves: Any, n_features: Any, n_groups: Any, fixed: int | None) -> Any:
-        """The index of the first centroid with the lowest score, for each lane."""
+        Without second scores, the list ends after the index.
+        """
+        select = self.builder.select
+        closer = self.builder.fcmp_ordered("<", other[0], first[0])
+        merged = [select(closer, b, a) for a, b in zip(first[:2], other[:2], strict=True)]
+        if len(first) == 3:
+            loser = select(closer, first[0], other[0])
+            seconds = select(closer, other[2], first[2])
+            merged.append(select(self.builder.fcmp_ordered("<", loser, seconds), loser, seconds))
+        return merged
+
+    def search(self, tile: Any, fixed: int | None = None, *, with_second: bool = False) -> list[Any]:
+        """Per lane the index of the first centroid with the lowest score, that score, and the second lowest."""
         builder, before = self.builder, self.builder.block
         loop, done = builder.append_basic_block("each_group"), builder.append_basic_block("done")
+        nothing = [ir.Constant(POINTS, [float("inf")] * LANES), _everywhere(0)]
+        if with_second:
+            nothing.append(nothing[0])
+        halves = self.arrays[3].data
+        indices = builder.gep(halves, [builder.extract_value(self.arrays[3].shape, 1)])
+        indices = builder.bitcast(indices, INT32.as_pointer())
         builder.branch(loop)
         builder.position_at_end(loop)
-        group, best, label = builder.phi(INT64), builder.phi(POINTS), builder.phi(INDICES)
-        first = builder.phi(INDICES)  # the index of the group's first centroid
-        first.add_incoming(_everywhere(0), before)
-        group.add_incoming(self.number(0), before)
-        best.add_incoming(ir.Constant(POINTS, [float("inf")] * LANES), before)
-        label.add_incoming(_everywhere(0), before)
-        first_half = self.entry(halves, group, self.number(GROUP))
-        first_centroid = self.entry(centroids, group, n_features, self.number(GROUP))
-        starts = [self.everywhere(builder.load(self.entry(first_half, self.number(i))), POINTS) for i in range(GROUP)]
-        totals = self.scores(tile, first_centroid, starts, n_features, fixed)
-        round_ = [(score, _everywhere(i)) for i, score in enumerate(totals)]
-        while len(round_) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
-            round_ = [self.lower(*pair) for pair in zip(round_[::2], round_[1::2], strict=True)]
-        lowest, index = self.lower((best, label), (round_[0][0], builder.add(first, round_[0][1])))
+        group, best = builder.phi(INT64), [builder.phi(value.type) for value in nothing]
+        place = builder.mul(group, self.number(GROUP))
+        starts = self.everywhere(self.entry(halves, place), POINTS)
+        totals = self.scores(tile, self.entry(self.arrays[2].data, place, self.n_features), starts, fixed)
+        names = self.everywhere(self.entry(indices, place), INDICES)
+        rivals = [[score, name, *nothing[2:]] for score, name in zip(totals, names, strict=True)]
+        while len(rivals) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
+            rivals = [self.lower(*pair) for pair in zip(rivals[::2], rivals[1::2], strict=True)]
+        nearest = self.lower(best, rivals[0])
         following = builder.add(group, self.number(1))
+        group.add_incoming(self.number(0), before)
         group.add_incoming(following, builder.block)
-        best.add_incoming(lowest, builder.block)
-        label.add_incoming(index, builder.block)
-        first.add_incoming(builder.add(first, _everywhere(GROUP)), builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, n_groups), loop, done)
+        for phi, start, value in zip(best, nothing, nearest, strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(value, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, self.n_groups), loop, done)
         builder.position_at_end(done)
-        return index
+        return [nearest[1], nearest[0], *nearest[2:]]
