@@ -16,8 +16,9 @@ from dpkmeans.bounds import GRID
 from dpkmeans.engines.kernels import compiled
 from dpkmeans.engines.tasks import Block
 from dpkmeans.engines.tiles import LANES
-from dpkmeans.engines.vectors import rounded_nearest, shifted_distances, square_distances
+from dpkmeans.engines.vectors import PARTS, add_nearest, square_distances
 
+ROOT = 1024.0  # of the number of grid steps in one
 MOST_FEATURES = 2**12  # up to here, squared distances between grid points are exact in float64
 
 
@@ -25,14 +26,14 @@ MOST_FEATURES = 2**12  # up to here, squared distances between grid points are e
 class Costs:
     """Cost of each of m centroid sets, in grid steps, each record's squared distance rounded: an exact sum.
 
-    `points` (u, d) are the different centroids, `sets` (m, k) says which of them a set has. Point p differs from
-    `origin[p]` in `feature[p]` alone, or origin[p] is -1; such points come last.
+    `points` (u, d) are the centroids whose distances are computed in full; `sets` (m, k) says which of them a set has.
+    In set i the last one stands at `place[i]` in `feature[i]`, not necessarily where the point is.
     """
 
     points: FloatArray
     sets: IntArray
-    origin: IntArray
     feature: IntArray
+    place: FloatArray
 
     @classmethod
     def of(cls, candidates: FloatArray) -> Costs:
@@ -41,10 +42,13 @@ class Costs:
         origin, feature = np.full(len(points), -1), np.zeros(len(points), np.int64)
         if _on_grid(points):
             _find_origins(points, np.bincount(sets.ravel(), minlength=len(points)), origin, feature)
-        order = np.argsort(origin >= 0, kind="stable")
-        place = np.argsort(order)
-        origin = np.where(origin >= 0, place[origin], -1)
-        return cls(points[order], place[sets], origin[order], feature[order])
+        every, derived = np.arange(len(sets)), np.argmax(origin[sets] >= 0, axis=1)
+        sets[every, derived], sets[:, -1] = sets[:, -1], sets[every, derived].copy()
+        last = sets[:, -1]
+        feature, place = feature[last], points[last, feature[last]]
+        sets[:, -1] = np.where(origin[last] >= 0, origin[last], last)
+        used, sets = np.unique(sets, return_inverse=True)
+        return cls(points[used], sets.reshape(candidates.shape[:2]), feature, place)
 
     def zero(self) -> IntArray:
         """Zeros."""
@@ -52,7 +56,7 @@ class Costs:
 
     def take(self, total: IntArray, block: Block) -> IntArray:
         """Add the block's records."""
-        add_costs(block.tiles, block.n, self.points, self.sets, self.origin, self.feature, total)
+        add_costs(block.tiles, block.n, self.points, self.sets, self.feature, self.place, total)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:
@@ -101,30 +105,30 @@ def add_costs(
     n: int,
     points: FloatArray,
     sets: IntArray,
-    origin: IntArray,
     feature: IntArray,
+    place: FloatArray,
     total: IntArray,
 ) -> None:
-    """Add the cost of each set over the first `n` points of the tiles, in grid steps."""
-    back, both = np.zeros(len(points)), np.zeros(len(points))
-    n_whole = 0
-    for p in range(len(points)):
-        if origin[p] < 0:
-            n_whole += 1
-        else:
-            here, there = points[p, feature[p]], points[origin[p], feature[p]]
-            back[p], both[p] = there - here, there + here
-    x, distances = np.empty((tiles.shape[1], LANES)), np.empty((len(points), LANES))
-    for t in range(len(tiles)):
-        for j in range(tiles.shape[1]):
-            for w in range(LANES):
-                x[j, w] = tiles[t, j, w]
-        for p in range(n_whole):
+    """Add the cost of each set over the first `n` points of the tiles, in grid steps; see `Costs`.
+
+    With p for `place` and q for where the point is, (x - p)² - (x - q)² = 2(q - p)(x - (p + q)/2).
+    """
+    points = points * ROOT  # squares of what is ROOT times as long come in grid steps
+    back, middle = np.empty(len(sets)), np.empty(len(sets))
+    for i in range(len(sets)):
+        here, there = place[i] * ROOT, points[sets[i, -1], feature[i]]
+        back[i], middle[i] = 2 * (there - here), (there + here) / 2
+    x, distances = np.zeros((tiles.shape[1], LANES)), np.empty((len(points), LANES))
+    sums, of_zeros = np.zeros((len(sets), PARTS), np.int64), np.zeros((len(sets), PARTS), np.int64)
+    for t in range(-1, len(tiles)):
+        if t >= 0:
+            for j in range(tiles.shape[1]):
+                for w in range(LANES):
+                    x[j, w] = tiles[t, j, w] * ROOT
+        for p in range(len(points)):
             square_distances(x, points, p, distances)
-        for p in range(n_whole, len(points)):
-            shifted_distances(x, feature[p], distances, origin[p], p, back[p], both[p])
-        n_here = min(LANES, n - t * LANES)
-        if n_here < LANES:  # lanes without a record cost nothing
-            distances[:, n_here:] = 0.0
+        goal = sums if t >= 0 else of_zeros
         for i in range(len(sets)):
-            total[i] += int(rounded_nearest(distances, sets, i))
+            add_nearest(distances, sets, i, x, feature[i], back[i], middle[i], goal)
+    n_missing = len(tiles) * LANES - n  # lanes of zeros in the last tile
+    total += sums.sum(axis=1) - of_zeros.sum(axis=1) // LANES * n_missing

@@ -1,4 +1,4 @@
-"""Three operations on one tile of points, in double precision, on whole vector registers.
+"""Operations on one tile of points, in double precision, on whole vector registers.
 
 A row holds one number for each of the `LANES` points of a tile. Compilers do not see that rows of one array are
 different rows, and fall back to single numbers; hence the few lines of LLVM below, four times as fast.
@@ -17,7 +17,8 @@ from dpkmeans.engines.tiles import LANES
 
 INT32, INT64, DOUBLE = ir.IntType(32), ir.IntType(64), ir.DoubleType()
 ROW = ir.VectorType(DOUBLE, LANES)
-GRID_STEPS = 1048576.0  # in one
+PARTS = 4
+ROUNDING_BITS = 0x4338000000000000  # of the double 1.5 * 2^52
 
 
 def _square_distances(typing_context: Any, x: Any, points: Any, p: Any, out: Any) -> Any:
@@ -25,23 +26,20 @@ def _square_distances(typing_context: Any, x: Any, points: Any, p: Any, out: Any
     return types.void(x, points, types.intp, out), _write_square_distances
 
 
-def _shifted_distances(typing_context: Any, x: Any, j: Any, out: Any, q: Any, p: Any, back: Any, both: Any) -> Any:
-    """out[p] = out[q] + (q_j - p_j)(2x[j] - p_j - q_j): the distances to p, which differs from q in feature j alone.
+def _add_nearest(
+    typing_context: Any, out: Any, sets: Any, i: Any, x: Any, j: Any, back: Any, middle: Any, totals: Any
+) -> Any:
+    """Add to totals[i] the smallest out[p], p in sets[i], of each lane, rounded to a whole number (half to even).
 
-    `back` is q_j - p_j and `both` is p_j + q_j. Exact where all of them lie on the grid.
+    To the last one, back (x[j] - middle) is added first. `totals` has shape (m, PARTS), 64-bit integers, each the sum
+    of some lanes. Numbers below 2^51 are rounded rightly.
     """
     number = types.float64
-    return types.void(x, types.intp, out, types.intp, types.intp, number, number), _write_shifted_distances
-
-
-def _rounded_nearest(typing_context: Any, out: Any, sets: Any, i: Any) -> Any:
-    """Sum over the lanes of the smallest out[p], p in sets[i], each rounded to whole grid steps."""
-    return types.float64(out, sets, types.intp), _write_rounded_nearest
+    return types.void(out, sets, types.intp, x, types.intp, number, number, totals), _write_add_nearest
 
 
 square_distances: Any = intrinsic(_square_distances)
-shifted_distances: Any = intrinsic(_shifted_distances)
-rounded_nearest: Any = intrinsic(_rounded_nearest)
+add_nearest: Any = intrinsic(_add_nearest)
 
 
 def _write_square_distances(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -58,33 +56,33 @@ def _write_square_distances(context: Any, builder: Any, signature: Any, args: An
     return context.get_dummy_value()
 
 
-def _write_shifted_distances(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _write_add_nearest(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     code = _Code(context, builder, signature, args)
-    _, j, _, q, p, back, both = args
-    x, out = code.load(code.array(0), j), code.array(2)
-    rest = builder.fsub(builder.fadd(x, x), code.everywhere(both))
-    code.store(builder.fadd(code.load(out, q), builder.fmul(code.everywhere(back), rest)), out, p)
-    return context.get_dummy_value()
-
-
-def _write_rounded_nearest(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    code = _Code(context, builder, signature, args)
-    out, sets = code.array(0), code.array(1)
-    k = builder.extract_value(sets.shape, 1)
-    first = builder.gep(sets.data, [builder.mul(args[2], k)])
+    out, sets, x, totals = code.array(0), code.array(1), code.array(3), code.array(7)
+    _, _, i, _, j, back, middle, _ = args
+    last = builder.sub(builder.extract_value(sets.shape, 1), ir.Constant(INT64, 1))
+    first = builder.gep(sets.data, [builder.mul(i, builder.add(last, ir.Constant(INT64, 1)))])
 
     def row(c: Any) -> Any:
         return code.load(out, builder.load(builder.gep(first, [c])))
 
     def lower(c: Any, best: Any) -> Any:
         other = row(c)
-        return builder.select(builder.fcmp_ordered("<", other, best), other, best)
+        return builder.select(builder.fcmp_ordered("<", best, other), best, other)
 
-    best = code.fold(1, k, row(ir.Constant(INT64, 0)), lower)
-    steps = builder.fmul(best, ir.Constant(ROW, [GRID_STEPS] * LANES))
-    kind = ir.FunctionType(ROW, [ROW])
-    rint = cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.v{LANES}f64")  # type: ignore[no-untyped-call]
-    return code.sum(builder.call(rint, [steps]))
+    away = builder.fsub(code.load(x, j), code.everywhere(middle))
+    moved = builder.call(code.function("fma", 3), [code.everywhere(back), away, row(last)])
+    best = code.fold(0, last, moved, lower)
+    # beside 1.5 * 2^52 a double has no room for fractions, and its last bits are the rounded number
+    rounded = builder.fadd(best, ir.Constant(ROW, [1.5 * 2.0**52] * LANES))
+    folded = code.fold_lanes(builder.bitcast(rounded, ir.VectorType(INT64, LANES)))
+    kind = folded.type
+    offset = ir.Constant(kind, [-(LANES // PARTS) * ROUNDING_BITS % 2**64] * PARTS)
+    place = builder.gep(totals.data, [builder.mul(i, ir.Constant(INT64, PARTS))])
+    place = builder.bitcast(place, kind.as_pointer())
+    total = builder.add(builder.load(place, align=8), builder.add(folded, offset))
+    builder.store(total, place, align=8)
+    return context.get_dummy_value()
 
 
 class _Code:
@@ -133,12 +131,18 @@ class _Code:
         builder.position_at_end(done)
         return total
 
-    def sum(self, row: Any) -> Any:
-        """All lanes together, halves first."""
+    def fold_lanes(self, row: Any) -> Any:
+        """Integers of all lanes added up to `PARTS` of them, halves first."""
         size = LANES
-        while size > 1:
+        while size > PARTS:
             size //= 2
             lanes = [ir.Constant(ir.VectorType(INT32, size), list(range(i, i + size))) for i in (0, size)]
             halves = [self.builder.shuffle_vector(row, ir.Constant(row.type, ir.Undefined), half) for half in lanes]
-            row = self.builder.fadd(*halves)
-        return self.builder.extract_element(row, ir.Constant(INT32, 0))
+            row = self.builder.add(*halves)
+        return row
+
+    def function(self, name: str, n_arguments: int) -> Any:
+        """One of LLVM's own functions on rows."""
+        kind = ir.FunctionType(ROW, [ROW] * n_arguments)
+        full = f"llvm.{name}.v{LANES}f64"
+        return cgutils.get_or_insert_function(self.builder.module, kind, full)  # type: ignore[no-untyped-call]
