@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from pyarrow import parquet
-from tests.engines.clusters import blobs, write_parquet
+from tests.engines.clusters import blobs, dask_client, why_no_spark, write_parquet
 
 from dpkmeans.cli import main
+from dpkmeans.engines import clusters
 
 X = blobs(2000)
 OPTIONS = ["--k", "3", "--bounds", "0:1", "--epsilon", "1", "--seed", "4", "--guarantee", "none", "--json"]
@@ -38,13 +42,54 @@ def test_a_pattern_is_streamed_with_progress_and_gives_what_memory_gives(folder,
     assert json.loads(captured.out)["centroids"] == centroids(capsys)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_dask_workers_are_started_and_give_what_memory_gives(folder, capsys):
+def run(*arguments):
+    """The command as a process of its own."""
+    command = [sys.executable, "-m", "dpkmeans", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def passes(done):
+    return [line for line in done.stderr.splitlines() if re.fullmatch(r"pass \d+: .* s, .* rows per second", line)]
+
+
+@pytest.mark.slow
+def test_the_command_starts_dask_workers_and_stops_them(folder, capsys):
     pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
-    assert main(["fit", str(folder), "--engine", "dask", "--workers", "1", "--memory", "500MB", *OPTIONS]) == 0
-    found = centroids(capsys)
+    done = run("fit", str(folder), "--engine", "dask", "--workers", "2", "--memory", "500MB", *OPTIONS)
+    assert passes(done)
     assert main(["fit", str(folder), *OPTIONS]) == 0
-    assert found == centroids(capsys)
+    assert json.loads(done.stdout)["centroids"] == centroids(capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_finds_a_scheduler_by_its_address_and_leaves_it_running(folder, capsys):
+    with dask_client(1) as client:
+        address = client.scheduler.address
+        assert address.startswith("tcp://127.0.0.1:")
+        done = run("fit", f"{folder}/*.parquet", "--engine", "dask", "--scheduler", address, *OPTIONS)
+        assert client.submit(sum, [1, 2]).result() == 3
+    assert passes(done)
+    assert main(["fit", str(folder), *OPTIONS]) == 0
+    assert json.loads(done.stdout)["centroids"] == centroids(capsys)
+
+
+def test_a_scheduler_that_does_not_answer_is_a_clear_error(folder, capsys, monkeypatch):
+    pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
+    monkeypatch.setattr(clusters, "PATIENCE", "1s")
+    assert main(["fit", str(folder), "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9", *OPTIONS]) == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_no_spark() is not None, reason=why_no_spark() or "Spark runs")
+def test_the_command_starts_spark_and_stops_it(folder, capsys):
+    done = run("fit", str(folder), "--engine", "spark", "--workers", "2", "--memory", "700MB", *OPTIONS)
+    assert passes(done)
+    assert main(["fit", str(folder), *OPTIONS]) == 0
+    assert json.loads(done.stdout)["centroids"] == centroids(capsys)
 
 
 def test_nulls_are_refused_by_default_and_put_in_the_middle_on_request(tmp_path, capsys):

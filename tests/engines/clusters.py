@@ -22,7 +22,11 @@ def dask_client(n_workers=2):
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.scheduler.allowed-failures": 100, "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1}
+    settings = {
+        "distributed.scheduler.allowed-failures": 100,
+        "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
+        "distributed.comm.compression": False,  # so that a test can look at messages
+    }
     with (
         dask.config.set(settings),
         LocalCluster(

@@ -13,12 +13,14 @@ from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, wri
 
 from dpkmeans import DPKMeans
 from dpkmeans.bounds import Bounds
+from dpkmeans.engines import dask_engine
 from dpkmeans.engines.clusters import Dask
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.tasks import Partial
 from dpkmeans.errors import DataError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import reveal
+from dpkmeans.sources import Frame
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -113,6 +115,79 @@ def test_no_record_leaves_a_worker(client, tmp_path, monkeypatch):
         sizes.append([len(pickle.dumps(a)) for a in sent])
     assert len(sizes[0]) == len(sizes[1])
     assert max(abs(a - b) for a, b in zip(*sizes, strict=True)) < 64
+
+
+def test_no_message_to_the_driver_holds_a_record(client, tmp_path, monkeypatch):
+    """Looks at the bytes that client and scheduler read from their sockets; sampled rows show that it sees them."""
+    from distributed.comm import tcp
+
+    record = np.array([0.7231450796127319, 0.1947259902954102, 0.5512743473052979])
+    folder = write_parquet(tmp_path, np.tile(record, (3000, 1)), [1000])
+    point = BOX.to_unit(record[None])[0]
+    marks = [v.tobytes() for t in ("f4", "f8") for v in (np.full(2, point[0], t), point[:2].astype(t))]
+    marks.append(record[:1].tobytes())
+    read, seen = tcp.from_frames, []
+
+    def watched(frames, *args, **kwargs):
+        seen.extend(bytes(frame) for frame in frames)
+        return read(frames, *args, **kwargs)
+
+    monkeypatch.setattr(tcp, "from_frames", watched)
+    engine = open_data(folder, Dask(client=client)).engine(BOX)
+    engine.count()
+    engine.cell_statistics(X[:4], X[4:8])
+    engine.costs(X[None, :4])
+    fit(folder, Dask(client=client))
+    assert sum(map(len, seen)) > 1000
+    assert not [mark for mark in marks for frame in seen if mark in frame]
+    engine.sample_rows(3, np.random.default_rng(0))
+    assert [mark for mark in marks for frame in seen if mark in frame]
+
+
+def test_arrays_in_memory_are_sent_and_survive_a_killed_worker(client, monkeypatch):
+    monkeypatch.setattr(dask_engine, "PART_NUMBERS", 1500)
+    engine = open_data(X, Dask(client=client)).engine(BOX)
+    assert len(engine._parts) == 6
+    same_statistics(engine)
+    timer = kill_soon(min(client.run(os.getpid).values()), after=0.1)
+    assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
+    timer.join()
+    same_statistics(engine)
+    assert np.array_equal(fit(pd.DataFrame(X), Dask(client=client)).cluster_centers_, fit(X).cluster_centers_)
+
+
+def test_labels_of_arrays_and_frames_are_lazy_and_those_of_memory(client):
+    import dask.array as da
+    import dask.dataframe as dd
+
+    model = fit(X, Dask(client=client))
+    labels = model.predict(da.from_array(X, chunks=(700, 2)))
+    assert isinstance(labels, da.Array)
+    assert np.array_equal(client.compute(labels).result(), model.predict(X))
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(len(X)) + 7)
+    model = fit(dd.from_pandas(frame, npartitions=3), Dask(client=client))
+    series = model.predict(dd.from_pandas(frame[["c", "a", "b"]], npartitions=2))
+    found = client.compute(series).result()
+    assert found.name == "cluster"
+    assert found.index.equals(frame.index)
+    assert np.array_equal(found.to_numpy(), model.predict(frame))
+    assert model.score(dd.from_pandas(frame, npartitions=2)) == model.score(frame)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_nulls_of_dask_objects_are_put_in_the_middle_on_request(client, kind):
+    import dask.array as da
+    import dask.dataframe as dd
+
+    holed = X.copy()
+    holed[2500, 1] = np.nan
+    frame = dd.from_pandas(pd.DataFrame(holed, columns=list("abc")), npartitions=2)
+    records = da.from_array(holed, chunks=(1000, 3)) if kind == "array" else frame
+    name = "column number 1" if kind == "array" else "column 'b' of partition 1"
+    with pytest.raises(DataError, match=f"{name}.* has empty cells"):
+        fit(records, Dask(client=client))
+    found = fit(Frame(records, nulls="midpoint"), Dask(client=client))
+    assert np.array_equal(found.cluster_centers_, fit(np.where(np.isnan(holed), 0.5, holed)).cluster_centers_)
 
 
 def test_text_and_missing_values_are_refused_without_showing_them(client):

@@ -11,12 +11,14 @@ from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, w
 
 from dpkmeans import DPKMeans
 from dpkmeans.bounds import Bounds
+from dpkmeans.engines import spark_engine
 from dpkmeans.engines.clusters import Spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.tasks import Partial
 from dpkmeans.errors import DataError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import reveal
+from dpkmeans.sources import Frame
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -40,6 +42,33 @@ def test_a_frame_gives_the_same_fit_and_keeps_the_names(session):
     model = DPKMeans(4, **options).fit(frame)
     assert np.array_equal(model.cluster_centers_, DPKMeans(4, **options).fit(X).cluster_centers_)
     assert model.feature_names_in_.tolist() == list("abc")
+
+
+def test_a_label_is_put_beside_each_row_of_a_frame(session):
+    frame = session.createDataFrame(pd.DataFrame(X, columns=list("abc"))).repartition(2)
+    model = DPKMeans(4, epsilon=1.0, bounds=(0, 1)).fit(pd.DataFrame(X, columns=list("abc")))
+    found = model.predict(frame.select("c", "a", "b")).toPandas()
+    assert list(found.columns) == ["c", "a", "b", "cluster"]
+    assert np.array_equal(found["cluster"].to_numpy(), model.predict(found[["a", "b", "c"]]))
+    with pytest.raises(DataError, match="has a column 'cluster' already"):
+        model.predict(model.predict(frame))
+
+
+def test_arrays_in_memory_are_sent(session, monkeypatch):
+    monkeypatch.setattr(spark_engine, "PART_NUMBERS", 1500)
+    engine = open_data(X, Spark(session=session)).engine(BOX)
+    assert engine._rdd.getNumPartitions() == 6
+    found, expected = (
+        reveal(e.cell_statistics(X[:5]), why=WHY).integers() for e in (engine, MemoryEngine.of_records(X, BOX))
+    )
+    assert np.array_equal(found, expected)
+
+
+def test_missing_values_are_put_in_the_middle_on_request(session):
+    holes = session.createDataFrame([(0.5, None), (0.2, 0.1), (0.1, float("nan"))], "a double, b double")
+    engine = open_data(Frame(holes, ("b", "a"), nulls="midpoint"), Spark(session=session)).engine(Bounds.of((0, 1), 2))
+    stats = reveal(engine.cell_statistics(np.zeros((1, 2))), why=WHY)
+    assert stats.sums == pytest.approx(np.array([[1.1, 0.8]]), abs=1e-5)
 
 
 def test_a_missing_value_and_a_text_column_are_refused(session):

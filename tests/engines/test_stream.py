@@ -16,11 +16,12 @@ from tests.engines.clusters import blobs, write_parquet
 from dpkmeans import DPKMeans, opening
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines import blocks
+from dpkmeans.engines.blocks import BlockEngine
 from dpkmeans.engines.clusters import Stream
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import new_room, pack_batch
 from dpkmeans.engines.stream import StreamEngine
-from dpkmeans.engines.tasks import sum_of_squares
+from dpkmeans.engines.tasks import Partial, sum_of_squares
 from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import reveal
@@ -270,6 +271,24 @@ def test_the_largest_number_of_records_is_the_one_up_to_which_sums_are_exact():
     most, step = float(blocks.MOST_RECORDS), 2.0**-20
     assert (most - step) + step == most != most - step
     assert most + step == most  # beyond it, a grid step is lost
+
+
+class Counted(BlockEngine):
+    """An engine that says it has counted `n` records, all in the box's upper corner but for one grid step."""
+
+    def __init__(self, n):
+        super().__init__(Bounds.of((0, 1), 1))
+        self.n = n
+
+    def _run(self, task):
+        return Partial(np.array([[self.n, self.n * 2**20 - 1]]), self.n, self.n * 2**40)
+
+
+def test_sums_of_2_to_the_33_records_are_exact_and_more_are_refused_in_every_pass():
+    stats = reveal(Counted(2**33).cell_statistics(np.zeros((1, 1))), why=WHY)
+    assert stats.integers().tolist() == [[2**33, 2**53 - 1]]
+    with pytest.raises(DataError, match="at most 2\\^33 records"):
+        Counted(2**33 + 1).cell_statistics(np.zeros((1, 1)))
 
 
 def test_squares_are_exact_whole_numbers():

@@ -84,6 +84,7 @@ class BlockEngine(ABC):
         centroids = np.array(centroids, dtype=np.float64)
         other = None if compare_with is None else np.array(compare_with, dtype=np.float64)
         partial = self._pass(Statistics(centroids, other, with_squares=self._square_steps is None))
+        _check_sum(int(partial.table[:, 0].sum()))
         if self._square_steps is None:
             self._square_steps = partial.squares
         return Exact(statistics_of(partial, centroids, self._square_steps))
@@ -143,9 +144,7 @@ class BlockEngine(ABC):
         return self._part_sizes
 
     def _set_sizes(self, sizes: dict[int, int]) -> None:
-        total = sum(sizes.values())
-        if total > MOST_RECORDS:
-            raise DataError(TOO_MANY)
+        _check_sum(sum(sizes.values()))
         self._part_sizes = sizes
 
     def _pass(self, task: Task[A]) -> A:
@@ -155,6 +154,11 @@ class BlockEngine(ABC):
         if self._watch is not None:
             self._watch(PassReport(self._passes, self._count(), time.perf_counter() - start))
         return answer
+
+
+def _check_sum(n: int) -> None:
+    if n > MOST_RECORDS:
+        raise DataError(TOO_MANY)
 
 
 def split_evenly(n_items: int, n_parts: int) -> Sequence[slice]:

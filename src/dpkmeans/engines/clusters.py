@@ -12,6 +12,7 @@ from typing import Any
 from dpkmeans.engines.blocks import Watch
 from dpkmeans.errors import MethodError
 
+PATIENCE = "20s"  # for a scheduler to answer
 _QUIET = {
     # a worker that is lost again and again is still no fault of the task that it ran
     "distributed.scheduler.allowed-failures": 100,
@@ -54,7 +55,7 @@ class Dask:
             return self.client, _nothing
         if self.scheduler is not None:
             try:
-                client = Client(self.scheduler, timeout="20s", set_as_default=False)
+                client = Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
             except (OSError, ValueError, TimeoutError):
                 raise MethodError(f"no Dask scheduler answers at {self.scheduler}.") from None
             return client, client.close
