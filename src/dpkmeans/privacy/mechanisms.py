@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from dpkmeans.arrays import IntArray
 from dpkmeans.errors import BudgetError, DataError, DataTypeError
 from dpkmeans.privacy.cube import cube_noise
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.epsilon import NANO, Epsilon
 from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import NoiseSource, Randomness, float_above, next_float
@@ -168,7 +169,7 @@ def _check(epsilon: Epsilon, sensitivity: int, times: int = 1) -> None:
             f"sensitivity must be a Python integer of at least 1; got {sensitivity!r}. "
             "Put the answer on an integer grid, and say by how many steps one record can move it."
         )
-    if times * sensitivity > LARGEST_SCALE * epsilon.fraction:
+    if times * sensitivity * NANO > LARGEST_SCALE * epsilon.nano:
         raise BudgetError(
             f"epsilon={epsilon} is too small for a sensitivity of {sensitivity}: the noise would not fit 64 bits. "
             "Use a larger epsilon, a coarser grid, or fewer features."
@@ -191,6 +192,7 @@ def _open(exact: Exact[IntArray], label: str, ndim: int | None = None) -> IntArr
     return values
 
 
+@lru_cache(maxsize=8)  # choices that follow each other mostly have the same scale
 def _scale(epsilon: Epsilon, change: int, source: NoiseSource) -> Fraction:
     """The smallest float64 scale for which the source's own account of its loss stays within epsilon."""
     scale = float_above(change / epsilon.fraction)

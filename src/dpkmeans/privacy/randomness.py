@@ -31,6 +31,9 @@ _FEATURES = threading.Lock()
 class NoiseSource(Protocol):
     """Integer noise. Every `scale` is a positive number that a float64 holds exactly (see `float_above`)."""
 
+    def __hash__(self) -> int:
+        """Sources with the same hash and equal have the same `loss`."""
+
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
         """`values` plus noise with P(z) ∝ exp(-|z|/scale) on each entry, any shape; saturates at 64 bits."""
 
@@ -101,6 +104,8 @@ class SeededNoise:
 
     def below(self, n: int) -> int:
         """See `NoiseSource`."""
+        if n < 2**63:
+            return int(self._generator.integers(n))
         bits = (n - 1).bit_length()
         while True:
             word = int.from_bytes(self._generator.bytes(bits // 8 + 1), "little") & ((1 << bits) - 1)
