@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkmeans.cli import main
-
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.py"))
@@ -56,25 +54,6 @@ def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere():
     for page in (*pages, ROOT / "README.md"):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
-def test_a_plan_expects_less_loss_from_more_epsilon_and_reads_nothing(capsys):
-    from dpkmeans.errors import MethodError
-    from dpkmeans.planning import plan
-
-    advice = plan(50_000, 4, 8, [2.0, 0.1], [(0.0, 10.0)] * 4)
-    losses = [e.loss for e in advice.expectations if e.method == "synopsis"]
-    assert losses[0] > losses[1]
-    assert all(e.low <= e.loss <= e.high for e in advice.expectations)
-    assert advice.noise[0].deviation == pytest.approx(20 * advice.noise[-1].deviation)
-    assert "Do not expect" in plan(50, 4, 8, [0.1]).recommendation
-    with pytest.raises(MethodError, match="records must be at least 1"):
-        plan(0, 4, 8, [0.1])
-    with pytest.raises(MethodError, match="at least one epsilon"):
-        plan(10, 4, 8, [])
-    assert main(["plan", "--records", "50000", "--features", "4", "--k", "8", "--epsilon", "0.1", "1"]) == 0
-    assert "synopsis" in capsys.readouterr().out
-    assert main(["plan", "--records", "50", "--features", "4", "--bounds", "from data"]) == 2
 
 
 def documented() -> dict[str, Any]:
