@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class Bounds:
         """Length of the longest side: the unit of the grid's coordinates. 1 for a box that is a point."""
         return max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) or 1.0
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Grid steps per unit of the data."""
         return GRID / self.longest_side

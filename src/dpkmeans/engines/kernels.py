@@ -30,13 +30,21 @@ def compiled(function: F) -> F:
 @compiled
 def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> bool:
     """Clip records, put them on the grid and write them into tiles. Returns whether any entry is NaN."""
-    for i in range(len(X)):
-        for j in range(X.shape[1]):
+    n, d = X.shape
+    whole = n // LANES
+    missing = False
+    for t in range(whole):
+        for j in range(d):
+            for w in range(LANES):  # a loop of fixed length becomes a few vector instructions
+                x = X[t * LANES + w, j]
+                missing |= x != x
+                tiles[t, j, w] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+    for i in range(whole * LANES, n):
+        for j in range(d):
             x = X[i, j]
-            if x != x:
-                return True
-            tiles[i // LANES, j, i % LANES] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
-    return False
+            missing |= x != x
+            tiles[whole, j, i % LANES] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+    return missing
 
 
 @compiled

@@ -46,6 +46,13 @@ class _Assignment:
     sums: FloatArray
 
 
+def _as_float64(X: AnyArray) -> FloatArray:
+    if X.dtype == np.float64:
+        return np.ascontiguousarray(X)
+    with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+        return np.ascontiguousarray(X, dtype=np.float64)
+
+
 class MemoryEngine(BlockEngine):
     """Engine over records in unit coordinates.
 
@@ -76,12 +83,11 @@ class MemoryEngine(BlockEngine):
             raise DataError(TOO_MANY)
         tiles = np.zeros((-(-n // LANES), d, LANES), np.float32)
         engine = cls(tiles, n, bounds, n_threads)
-        lower, upper = np.asarray(bounds.lower), np.asarray(bounds.upper)
+        lower, upper, scale = np.array(bounds.lower), np.array(bounds.upper), bounds.scale
 
         def pack_chunk(chunk: slice) -> bool:
-            with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
-                rows = np.ascontiguousarray(X[chunk.start * LANES : chunk.stop * LANES], dtype=np.float64)
-            return pack(rows, lower, upper, bounds.scale, tiles[chunk])
+            rows = _as_float64(X[chunk.start * LANES : chunk.stop * LANES])
+            return pack(rows, lower, upper, scale, tiles[chunk])
 
         if any(engine._over_chunks(pack_chunk)):
             raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
@@ -202,8 +208,10 @@ class MemoryEngine(BlockEngine):
     def _over_chunks(self, function: Callable[[slice], T]) -> Sequence[T]:
         """`function` over fixed chunks of tiles, the results in order."""
         n_tiles = len(self._tiles)
+        if n_tiles <= CHUNK:
+            return [function(slice(0, n_tiles))]
         chunks = [slice(start, min(start + CHUNK, n_tiles)) for start in range(0, n_tiles, CHUNK)]
-        if self._n_threads == 1 or len(chunks) <= 1:
+        if self._n_threads == 1:
             return [function(chunk) for chunk in chunks]
         with ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(function, chunks))
