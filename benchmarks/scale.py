@@ -1,4 +1,6 @@
-"""Memory and time per pass over Parquet files, and what a pass costs with Dask workers.
+"""Memory and time per pass over Parquet files, with Dask workers and with Spark: the tables of docs/scale.md.
+
+    python benchmarks/scale.py [--rows 5 20] [--what read stream memory dask spark]
 
 Each measurement runs in a process of its own, so that its peak memory is its own.
 """
@@ -9,15 +11,26 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-D, K, FILE_ROWS, PASSES = 10, 10, 10**6, 5
+D, K, FILE_ROWS, PASSES = 10, 10, 10**6, 9
+SMALL = 5  # millions: what is measured on every engine, and what the model is made from
+CORES = 64
+NAMES = {
+    "read": "pyarrow reading alone",
+    "stream": "`stream`",
+    "memory": "`memory`, one full assignment",
+    "dask": "`dask`, two workers, held blocks; all processes",
+    "spark": "`spark`, local[2], held blocks; all processes",
+}
 
 
 def write(folder: Path, millions: int) -> None:
@@ -38,15 +51,15 @@ def read_alone(folder: Path) -> None:
                 pass
 
 
-def timed(function) -> dict[str, float]:
-    """The fastest of a few runs, wall and CPU: others share the machine."""
-    wall, cpu = [], []
+def timed(function, cpu=time.process_time) -> dict[str, float]:
+    """The median of a few passes, by the wall clock and by the processors."""
+    walls, cpus = [], []
     for _ in range(PASSES):
-        w, c = time.perf_counter(), time.process_time()
+        w, c = time.perf_counter(), cpu()
         function()
-        wall.append(time.perf_counter() - w)
-        cpu.append(time.process_time() - c)
-    return {"wall_s": round(min(wall), 3), "cpu_s": round(min(cpu), 3)}
+        walls.append(time.perf_counter() - w)
+        cpus.append(cpu() - c)
+    return {"wall_s": statistics.median(walls), "cpu_s": statistics.median(cpus)}
 
 
 def measure(what: str, folder: Path) -> dict[str, float]:
@@ -55,30 +68,33 @@ def measure(what: str, folder: Path) -> dict[str, float]:
 
     centroids = np.random.default_rng(0).random((K, D))
     if what == "read":
+        read_alone(folder)
         found = timed(lambda: read_alone(folder))
-    elif what == "dask":
-        found = _dask(folder, centroids)
     else:
-        engine = open_data(folder, what).engine(Bounds.of((0, 1), D))
-        engine.cell_statistics(centroids)
-        if what == "memory":  # without what it remembers of the last assignment
-            found = timed(lambda: (engine._assignments.clear(), engine.cell_statistics(centroids)))
-        else:
-            found = timed(lambda: engine.cell_statistics(centroids))
-    return {**found, "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)}
+        with closing(open_data(folder, where(what)).engine(Bounds.of((0, 1), D))) as engine:
+            engine.cell_statistics(centroids)
+
+            def one_pass() -> None:
+                if what == "memory":  # without what it remembers of the last assignment
+                    engine._assignments.clear()
+                engine.cell_statistics(centroids)
+
+            found = timed(one_pass) if what in {"stream", "memory"} else _all_processes(one_pass)
+    return {**found, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}
 
 
-def _dask(folder: Path, centroids) -> dict[str, float]:
-    """CPU of the two workers and of this process together."""
+def where(what: str):
+    from dpkmeans.engines.clusters import Dask, Spark
+
+    return {"dask": Dask(workers=2), "spark": Spark(workers=2)}.get(what, what)
+
+
+def _all_processes(one_pass) -> dict[str, float]:
+    """CPU of this process and of all below it. Their clocks tick in hundredths of a second: the mean of all passes."""
     import psutil
 
-    from dpkmeans.bounds import Bounds
-    from dpkmeans.engines.clusters import Dask
-    from dpkmeans.opening import open_data
-
-    client, close = Dask(workers=2).connect()
-    engine = open_data(folder, Dask(client=client)).engine(Bounds.of((0, 1), D))
-    engine.cell_statistics(centroids)
+    for _ in range(2):
+        one_pass()
     here = psutil.Process()
     people = [here, *here.children(recursive=True)]
 
@@ -86,42 +102,94 @@ def _dask(folder: Path, centroids) -> dict[str, float]:
         return sum(p.cpu_times().user + p.cpu_times().system for p in people)
 
     walls, start = [], cpu()
-    for _ in range(PASSES):
+    for _ in range(2 * PASSES):
         w = time.perf_counter()
-        engine.cell_statistics(centroids)
+        one_pass()
         walls.append(time.perf_counter() - w)
-    spent = (cpu() - start) / PASSES
-    close()
-    return {"wall_s": round(min(walls), 3), "cpu_s": round(spent, 3)}
+    return {"wall_s": statistics.median(walls), "cpu_s": (cpu() - start) / len(walls)}
+
+
+def in_a_process(what: str, folder: str) -> dict[str, float]:
+    command = [sys.executable, __file__, "--one", what, folder]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ})
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def tables(found: dict[tuple[int, str], dict[str, float]]) -> None:
+    """What the page shows, from what was measured."""
+    print(
+        f"\nMeasured: {D} features, k = {K}, Parquet with snappy, median of {PASSES} passes, {os.cpu_count()} cores.\n"
+    )
+    print("| records | what | wall s per pass | CPU s per pass | peak MB (driver) |\n| --- | --- | --- | --- | --- |")
+    for (millions, what), row in found.items():
+        numbers = f"{row['wall_s']:.2f} | {row['cpu_s']:.2f} | {row['peak_mb']:.0f}"
+        print(f"| {scientific(millions * 10**6)} | {NAMES[what]} | {numbers} |")
+    print()
+    for millions, what, base in [(5, "stream", "read"), (20, "stream", "read"), (5, "dask", "memory")]:
+        if {(millions, what), (millions, base)} <= set(found):
+            a, b = found[millions, what], found[millions, base]
+            wall, cpu = a["wall_s"] / b["wall_s"], a["cpu_s"] / b["cpu_s"]
+            print(f"- {NAMES[what]} against {NAMES[base]}, {millions}M: {wall:.2f} by the clock, {cpu:.2f} by CPU")
+    if {(SMALL, what) for what in ("read", "stream", "memory")} <= set(found):
+        model(found)
+
+
+def model(found: dict[tuple[int, str], dict[str, float]]) -> None:
+    """The cost of a number, from the small files, and what it says about larger ones."""
+    n = SMALL * 10**6 * D
+    read, stream, held = (found[SMALL, what]["cpu_s"] for what in ("read", "stream", "memory"))
+    r, p, a = read / n, max(stream - read - held, 0.0) / n, held / n / K
+    print(f"\nr = {1e9 * r:.1f} ns, p = {1e9 * p:.1f} ns, a = {1e9 * a:.2f} ns\n")
+    print(
+        "| records (d = 10, k = 10) | stream, CPU | measured | held blocks, CPU | held blocks, memory "
+        f"| held blocks, {CORES} cores |\n| --- | --- | --- | --- | --- | --- |"
+    )
+    for records in (2 * 10**7, 10**9, 10**12):
+        measured = found.get((records // 10**6, "stream"))
+        streamed, work = records * D * (r + p + K * a), records * D * K * a
+        print(
+            f"| {scientific(records)} | {duration(streamed)} | {duration(measured['cpu_s']) if measured else '–'} "
+            f"| {duration(work)} | {records * D * 4 / 1e9:,.1f} GB | {duration(work / CORES)} |"
+        )
+
+
+def scientific(n: int) -> str:
+    power = len(str(n)) - 1
+    lead = "" if n == 10**power else f"{n // 10**power}·"
+    return f"{lead}10{str(power).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[5, 20], help="millions of records")
-    parser.add_argument("--what", nargs="+", default=["read", "stream", "memory", "dask"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[SMALL, 20], help="millions of records")
+    parser.add_argument("--what", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one[0], Path(options.one[1]))))
         return
-    print(f"{D} features, {K} clusters, fastest of {PASSES} passes")
-    print(f"{'rows':>6} {'what':<8} {'wall s':>8} {'CPU s':>8} {'peak MB':>8}")
+    found = {}
     for millions in options.rows:
         with tempfile.TemporaryDirectory() as name:
             write(Path(name), millions)
             for what in options.what:
-                if millions > 5 and what in {"memory", "dask"}:
+                if millions > SMALL and what in {"memory", "dask", "spark"}:
                     continue
-                done = subprocess.run(
-                    [sys.executable, __file__, "--one", what, name],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
-                )
-                found = json.loads(done.stdout.splitlines()[-1])
-                numbers = " ".join(f"{found[name]:>8}" for name in ("wall_s", "cpu_s", "peak_mb"))
-                print(f"{millions:>5}M {what:<8} {numbers}", flush=True)
+                try:
+                    found[millions, what] = in_a_process(what, name)
+                except subprocess.CalledProcessError:
+                    print(f"{millions}M {what}: could not be measured", file=sys.stderr, flush=True)
+                    continue
+                print(f"{millions}M {what}: {found[millions, what]}", file=sys.stderr, flush=True)
+    tables(found)
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def label_spark(frame: Any, columns: Sequence[str] | None, nulls: Nulls, bounds:
             labels = pack_batch(records, bounds, nulls).labels(centroids).astype(np.int32)
             yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(labels)], [*batch.schema.names, CLUSTER])
 
-    from pyspark.sql.types import IntegerType, StructType
+    from pyspark.sql.types import IntegerType, StructField, StructType
 
-    schema = StructType(frame.schema.fields).add(CLUSTER, IntegerType())
+    schema = StructType([*frame.schema.fields, StructField(CLUSTER, IntegerType())])
     return frame.mapInArrow(label, schema)
 
 
