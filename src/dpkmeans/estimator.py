@@ -66,8 +66,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
         `Dask(workers=2)`. By default, what suits the records: arrays and frames in memory; files and streams are read
         again for each pass; Dask and Spark objects stay where they are.
-    bounds_epsilon : spend this much of the total on a private estimate of the box, in place of `bounds`, for records
-        in memory. A public box is better where there is one.
+    bounds_epsilon : spend this much of the total on a private estimate of the box, in place of `bounds`. A public
+        box is better where there is one. Not for Dask and Spark objects.
     verbose : print a line about the result.
 
     Attributes
@@ -152,8 +152,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if account is not None:
             check_accountable(offered)
         if share is not None:
-            assert opened.records is not None
-            box = estimate_bounds(opened.records, share, ledger=ledger, rng=rng)
+            assert opened.chunks is not None
+            chunks, d = opened.chunks(), opened.n_features
+            box = estimate_bounds(chunks, d, share, ledger=ledger, rng=rng, nulls=opened.nulls)
 
         with closing(opened.engine(box)) as engine:
             release = method.run(engine, k, ledger=ledger, rng=rng)
@@ -327,8 +328,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             return None
         if self.bounds is not None:
             raise BoundsError("give bounds or bounds_epsilon, not both. With public bounds nothing is spent on them.")
-        if opened.records is None:
-            raise MethodError("bounds_epsilon works for records in memory; give bounds for files and streams.")
+        if opened.chunks is None:
+            raise MethodError("bounds_epsilon works for arrays, frames and files, not for Dask and Spark. Give bounds.")
         share = Epsilon.of(self.bounds_epsilon, "bounds_epsilon")
         if self.epsilon is not None and share.nano >= Epsilon.of(self.epsilon).nano:
             raise BudgetError(

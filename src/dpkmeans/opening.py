@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import Nulls, pack_batch
 from dpkmeans.engines.tasks import block_of_points
 from dpkmeans.errors import DataError, MethodError
+from dpkmeans.privacy.box import chunks_of
 from dpkmeans.source_files import open_files
 from dpkmeans.sources import ArrayPiece, Files, Frame, Source, checked_nulls, open_array, open_iterable
 from dpkmeans.spool import open_arrow_stream
@@ -32,13 +33,18 @@ _FRAMES = ("pandas.", "polars.", "pyarrow.", "narwhals.")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opened:
-    """Records that are ready for an engine. `records` holds them where they are an array in memory."""
+    """Records that are ready for an engine. `records` holds them where they are an array in memory.
+
+    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines.
+    """
 
     n_features: int
     names: tuple[str, ...] | None
     engine: Callable[[Bounds], BlockEngine]
     read_bounds: Callable[[], Bounds]
     records: AnyArray | None = None
+    chunks: Callable[[], Iterator[AnyArray]] | None = None
+    nulls: Nulls = "refuse"
 
 
 def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = None) -> Opened:
@@ -74,6 +80,7 @@ def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = N
         lambda bounds: MemoryEngine.of_records(records, bounds),
         lambda: Bounds.read_from(records),
         records,
+        lambda: chunks_of(records),
     )
 
 
@@ -160,7 +167,16 @@ def _of_source(source: Source, where: Stream | Dask | Spark | str) -> Opened:
             return SparkEngine.of_source(session, source, bounds, watch=where.watch, on_close=close)
         return _in_memory(source, bounds)
 
-    return Opened(source.n_features, source.names, engine, lambda: _box_around(source))
+    def box() -> Bounds:
+        return _box_around(source)
+
+    return Opened(source.n_features, source.names, engine, box, chunks=lambda: _chunks(source), nulls=source.nulls)
+
+
+def _chunks(source: Source) -> Iterator[FloatArray]:
+    for piece in source.pieces:
+        for batch in piece.batches(_ROWS):
+            yield np.column_stack([np.asarray(column, dtype=np.float64) for column in batch.columns])
 
 
 def _in_memory(source: Source, bounds: Bounds) -> MemoryEngine:

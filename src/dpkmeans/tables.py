@@ -217,27 +217,42 @@ def _as_table(source: Path, table: Any, chosen: list[int], names: tuple[str, ...
     if table.num_rows == 0:
         raise no_rows(source)
     records = np.empty((table.num_rows, len(chosen)))
-    for place, j in enumerate(chosen):
-        label = repr(names[j]) if names is not None else f"number {j}"
+    labels = [repr(names[j]) if names is not None else f"number {j}" for j in chosen]
+    for place, label in enumerate(labels):
+        if not _holds_numbers(table.column(place).type):
+            raise _not_numbers(source, table, labels, place)
         records[:, place] = _as_numbers(source, table.column(place), label)
     return Table(records, None if names is None else tuple(names[j] for j in chosen))
 
 
-def _as_numbers(source: Path, column: Any, label: str) -> FloatArray:
+def _holds_numbers(kind: Any) -> bool:
     from pyarrow import types
 
-    kind = column.type
+    return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
+
+
+def _not_numbers(source: Path, table: Any, labels: list[str], place: int) -> DataError:
+    """The error for a column of another type, with the columns that could be used."""
+    from pyarrow import types
+
+    kind = table.column(place).type
     if types.is_null(kind):
-        raise DataError(f"column {label} of {source} is empty. Leave it out with --columns.")
-    number = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    if not any(is_kind(kind) for is_kind in number):
-        raise DataError(
-            f"column {label} of {source} does not hold numbers only (its type is {kind}). "
-            "Leave it out with --columns, or convert it."
-        )
+        return DataError(f"column {labels[place]} of {source} is empty. Leave it out with --columns.")
+    good = [label for i, label in enumerate(labels) if _holds_numbers(table.column(i).type)]
+    others = f"Numbers are in: {', '.join(good[:20])}." if good else "No column holds numbers."
+    return DataError(
+        f"column {labels[place]} of {source} does not hold numbers only (its type is {kind}). "
+        f"Leave it out with --columns, or convert it. {others}"
+    )
+
+
+def _as_numbers(source: Path, column: Any, label: str) -> FloatArray:
     values: FloatArray = np.asarray(column.cast("float64", safe=False).to_numpy(), dtype=np.float64)
     if column.null_count or np.isnan(values).any():
-        raise DataError(f"column {label} of {source} has empty cells or NaN. Drop or fill those records first.")
+        raise DataError(
+            f"column {label} of {source} has empty cells or NaN. Drop or fill those records first, or put the middle "
+            "of the bounds in their place with nulls='midpoint'."
+        )
     return values
 
 

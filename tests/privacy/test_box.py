@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from dpkmeans import DPKMeans, Release
 from dpkmeans.cli import main
 from dpkmeans.errors import BoundsError, BudgetError, DataError, GuaranteeError
-from dpkmeans.privacy.box import CELLS, box_of, cells_of, edges, estimate_bounds, histogram
+from dpkmeans.privacy.box import CELLS, box_of, cells_of, chunks_of, edges, estimate_bounds, histogram
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.sources import Files
 
 
 @given(st.floats(allow_nan=False))
@@ -29,8 +30,8 @@ def test_a_value_lies_between_the_borders_of_its_cell(value):
 @given(st.lists(st.floats(allow_nan=False), min_size=3, max_size=3))
 def test_one_record_adds_one_in_one_cell_of_each_feature(record):
     X = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 1e300]])
-    before = reveal(histogram(X), why="test")
-    after = reveal(histogram(np.vstack([X, [record]])), why="test")
+    before = reveal(histogram([X], 3), why="test")
+    after = reveal(histogram([np.vstack([X, [record]])], 3), why="test")
     assert ((after - before).sum(axis=1) == 1).all()
     assert np.abs(after - before).sum() == 3
 
@@ -46,7 +47,7 @@ def test_the_estimate_spends_its_share_once_with_sensitivity_d(monkeypatch):
     monkeypatch.setattr(Laplace, "release", watched)
     ledger = Ledger(1.0)
     X = np.random.default_rng(0).uniform(3, 90, (20_000, 4))
-    box = estimate_bounds(X, Epsilon.of(0.25), ledger=ledger, rng=Randomness.secure())
+    box = estimate_bounds([X], X.shape[1], Epsilon.of(0.25), ledger=ledger, rng=Randomness.secure())
     assert seen == [(Epsilon.of(0.25), 4, "bounds")]
     assert float(ledger.spent) == 0.25
     assert box.lower == (0.0,) * 4
@@ -56,7 +57,10 @@ def test_the_estimate_spends_its_share_once_with_sensitivity_d(monkeypatch):
 def test_empty_cells_rarely_widen_the_box_and_outliers_do_not():
     X = np.random.default_rng(1).uniform(-5, 5, (5000, 2))
     X[0] = 1e12
-    boxes = [estimate_bounds(X, Epsilon.of(0.5), ledger=Ledger(), rng=Randomness.with_seed(seed)) for seed in range(40)]
+    boxes = [
+        estimate_bounds([X], X.shape[1], Epsilon.of(0.5), ledger=Ledger(), rng=Randomness.with_seed(seed))
+        for seed in range(40)
+    ]
     assert sum(box.upper == (8.0, 8.0) and box.lower == (-8.0, -8.0) for box in boxes) >= 38
 
 
@@ -69,14 +73,42 @@ def test_too_few_records_are_an_error_about_released_values_only():
 def test_negative_and_narrow_features_keep_their_sides():
     rng = np.random.default_rng(2)
     X = np.stack([rng.uniform(-90, -3, 9000), rng.uniform(900, 1000, 9000)], axis=1)
-    box = estimate_bounds(X, Epsilon.of(1.0), ledger=Ledger(), rng=Randomness.secure())
+    box = estimate_bounds([X], X.shape[1], Epsilon.of(1.0), ledger=Ledger(), rng=Randomness.secure())
     assert box.lower == (-128.0, 512.0)
     assert box.upper == (0.0, 1024.0)
 
 
 def test_nan_is_refused():
     with pytest.raises(DataError, match="NaN"):
-        histogram(np.array([[np.nan]]))
+        histogram([np.array([[np.nan]])], 1)
+
+
+@given(st.lists(st.floats(), min_size=3, max_size=3))
+def test_a_missing_value_adds_nothing_where_it_is_not_refused(record):
+    table = reveal(histogram([np.array([record])], 3, "midpoint"), why="test")
+    assert table.sum(axis=1).tolist() == [0 if np.isnan(value) else 1 for value in record]
+
+
+def test_the_histogram_is_the_same_in_any_chunks():
+    X = np.random.default_rng(5).normal(0, 1e6, (1000, 3))
+    whole = reveal(histogram(chunks_of(X), 3), why="test")
+    pieces = reveal(histogram([X[:1], X[1:700], X[700:]], 3), why="test")
+    assert (whole == pieces).all()
+
+
+def test_files_with_missing_values_have_their_box_estimated_pass_by_pass(tmp_path):
+    X = np.random.default_rng(6).uniform(3, 90, (4000, 2))
+    X[::50, 1] = np.nan
+    for name in ("a", "b"):
+        np.savetxt(tmp_path / f"{name}.csv", X, delimiter=",", header="a,b", comments="")
+    files = Files(tmp_path / "*.csv", nulls="midpoint")
+    release = DPKMeans(2, epsilon=1.0, bounds_epsilon=0.2).fit(files).release_
+    assert release.bounds.upper == (128.0, 128.0)
+    assert release.spends[0].label == "bounds"
+    ledger = Ledger(1.0)
+    with pytest.raises(DataError, match="NaN"):
+        DPKMeans(2, epsilon=1.0, bounds_epsilon=0.2, ledger=ledger).fit(Files(tmp_path / "*.csv"))
+    assert ledger.spends == ()
 
 
 def test_a_fit_with_estimated_bounds_stays_within_its_promise_and_is_proved(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from dpkmeans.privacy.exact import Exact
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+
+if TYPE_CHECKING:
+    from dpkmeans.engines.packing import Nulls
 
 SMALLEST, LARGEST = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
 EXPONENTS = LARGEST - SMALLEST + 1
@@ -43,22 +48,40 @@ def edges() -> FloatArray:
     return np.concatenate([-powers[::-1], powers])
 
 
-def histogram(X: AnyArray) -> Exact[IntArray]:
-    """Records per feature and cell, shape (d, CELLS). A record adds 1 in one cell of each feature. NaN is an error."""
-    n, d = X.shape
-    table: IntArray = np.zeros((d, CELLS), dtype=np.int64)
-    for start in range(0, n, _CHUNK):
-        with np.errstate(over="ignore"):
-            chunk = X[start : start + _CHUNK].astype(np.float64)
-        if np.isnan(chunk).any():
+def chunks_of(X: AnyArray) -> Iterator[AnyArray]:
+    """The records of an array, shape (n, d), some at a time."""
+    for start in range(0, len(X), _CHUNK):
+        yield X[start : start + _CHUNK]
+
+
+def histogram(chunks: Iterable[AnyArray], n_features: int, nulls: Nulls = "refuse") -> Exact[IntArray]:
+    """Records per feature and cell, shape (d, CELLS). A record adds 1 in one cell of each feature.
+
+    A missing value (NaN) is an error, or with `nulls="midpoint"` adds nothing, since there is no box yet to take the
+    middle of.
+    """
+    table: IntArray = np.zeros((n_features, CELLS), dtype=np.int64)
+    for chunk in chunks:
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
+            values = chunk.astype(np.float64)
+        missing = np.isnan(values)
+        if nulls == "refuse" and missing.any():
             raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
-        for j, column in enumerate(cells_of(chunk).T):
-            table[j] += np.bincount(column, minlength=CELLS)
+        for j, column in enumerate(values.T):
+            table[j] += np.bincount(cells_of(column[~missing[:, j]]), minlength=CELLS)
     return Exact(table)
 
 
-def estimate_bounds(X: AnyArray, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> Bounds:
-    """A box around the records `X`, shape (n, d), but for outliers. ε-DP, and always wider than the records need.
+def estimate_bounds(
+    chunks: Iterable[AnyArray],
+    n_features: int,
+    epsilon: Epsilon,
+    *,
+    ledger: Ledger,
+    rng: Randomness,
+    nulls: Nulls = "refuse",
+) -> Bounds:
+    """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
 
     Each side is a power of two or zero, so the box may be twice too wide; a public box is better where there is one.
 
@@ -66,8 +89,8 @@ def estimate_bounds(X: AnyArray, epsilon: Epsilon, *, ledger: Ledger, rng: Rando
     ----------------
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
-    d = X.shape[1]
-    noisy = Laplace(epsilon, d).release(histogram(X), ledger=ledger, rng=rng, label=LABEL)
+    exact = histogram(chunks, n_features, nulls)
+    noisy = Laplace(epsilon, n_features).release(exact, ledger=ledger, rng=rng, label=LABEL)
     return box_of(noisy, epsilon)
 
 
