@@ -272,6 +272,17 @@ def lengths(content: Any) -> set[int]:
     return set()
 
 
+def test_a_fit_says_where_its_files_are_and_when_one_feature_decides_alone(data, tmp_path, capsys):
+    out = tmp_path / "m.json"
+    assert fit(data, *PROVED, "--out", str(out)) == 0
+    err = capsys.readouterr().err
+    assert f"The model is in {out}" in err
+    assert "hardly matters" not in err
+    assert fit(data, "--bounds", "0:10,0:1000", "--epsilon", "1", "--k", "2") == 0
+    err = capsys.readouterr().err
+    assert "100 times as wide in north as in east" in err
+
+
 def test_show_prints_what_fit_wrote(model, capsys):
     assert main(["show", str(model), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == Release.load(model).to_dict()

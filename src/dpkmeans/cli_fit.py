@@ -14,6 +14,9 @@ from dpkmeans.cli_scale import EngineName, NullsName, read_records, where
 if TYPE_CHECKING:
     from dpkmeans.release import Release
 
+UNLIKE = 20.0
+"""Ratio of two sides of the box from which the narrower feature hardly matters: it adds 1/400 to a squared distance."""
+
 
 def fit(
     data: Path,
@@ -132,6 +135,7 @@ def fit(
         ledger=open_ledger(ledger, analyst),
         dataset=dataset,
     )
+    _note_on_units(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)
     finally:
@@ -147,12 +151,28 @@ def fitted(records: Any, names: tuple[str, ...] | None, **parameters: Any) -> Re
     return replace(release, feature_names=names)
 
 
+def _note_on_units(release: Release) -> None:
+    """Say so where one feature is so much wider than another that it decides the clusters alone."""
+    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
+    bounds = zip(release.bounds.lower, release.bounds.upper, names, strict=True)
+    sides = sorted((high - low, name) for low, high, name in bounds if high > low)
+    if len(sides) > 1 and sides[-1][0] > UNLIKE * sides[0][0]:
+        (narrow, least), (wide, most) = sides[0], sides[-1]
+        output.note(
+            f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters for "
+            "the clusters. If you do not mean that, divide the columns by public numbers first, such as their widths."
+        )
+
+
 def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
     if out is not None:
         release.save(out)
+        output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
     if transcript is not None:
         release.save_transcript(transcript)
+        output.note(f"The transcript is in {transcript}")
     if report is not None:
         from dpkmeans.report import write_report
 
         write_report(release, report)
+        output.note(f"The report is in {report}")

@@ -74,6 +74,6 @@ def plan(
 def _percent(loss: float) -> str:
     from dpkmeans.loss_model import FLOOR
 
-    if loss <= FLOOR:
+    if loss < 1.05 * FLOOR:
         return f"below {FLOOR:.1%}".replace("%", " %")
     return f"{100 * loss:.2g} %" if loss < 1 else f"{1 + loss:.2g} times" if loss < 100 else "useless"
