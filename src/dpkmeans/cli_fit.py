@@ -159,8 +159,8 @@ def _note_on_units(release: Release) -> None:
     if len(sides) > 1 and sides[-1][0] > UNLIKE * sides[0][0]:
         (narrow, least), (wide, most) = sides[0], sides[-1]
         output.note(
-            f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters for "
-            "the clusters. If you do not mean that, divide the columns by public numbers first, such as their widths."
+            f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters "
+            "for the clusters. If you do not mean that, divide the columns by public numbers first, such as their widths."
         )
 
 
