@@ -160,7 +160,7 @@ def _note_on_units(release: Release) -> None:
         (narrow, least), (wide, most) = sides[0], sides[-1]
         output.note(
             f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters "
-            "for the clusters. If you do not mean that, divide the columns by public numbers first, such as their widths."
+            "for the clusters. If you do not mean that, divide the columns by public numbers, such as their widths."
         )
 
 
