@@ -1,0 +1,128 @@
+"""The parts of `speed.py` beside single fits: many fits, the private fit, memory, threads and growth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkmeans import DPKMeans
+from dpkmeans.bounds import Bounds
+from dpkmeans.engines.memory import MemoryEngine
+from timing import Timed, best, elsewhere, here, measure, take_turns
+from workloads import WORKLOADS, records, rows
+
+FITS = 300
+HERE = Path(__file__).parent
+
+
+def many_fits(repeats: int) -> dict[str, float]:
+    """CPU time of 300 fits of b and d by scikit-learn over ours, from 300 starts. Ours packs the records once."""
+    from sklearn.cluster import KMeans
+
+    out = {}
+    for name in ("b", "d"):
+        X, k = records(name), WORKLOADS[name][2]
+        starts = [rows(X, k, seed) for seed in range(FITS)]
+
+        def ours(X: np.ndarray = X, starts: list[np.ndarray] = starts) -> None:
+            engine = MemoryEngine.of_records(X, Bounds.of((0.0, 1.0), X.shape[1]), n_threads=1)
+            for start in starts:
+                engine.lloyd(start, 300)
+
+        def theirs(X: np.ndarray = X, k: int = k, starts: list[np.ndarray] = starts) -> None:
+            for start in starts:
+                KMeans(k, init=start, n_init=1, tol=0).fit(X)
+
+        times = measure({"dpkmeans": ours, "sklearn": theirs}, min(repeats, 3))
+        out[name] = times["sklearn"]["cpu_min"] / times["dpkmeans"]["cpu_min"]
+    return out
+
+
+def private_fit(repeats: int, diffprivlib_python: Path | None) -> dict[str, Any]:
+    """The default private fit at 1M x 10, k = 10, epsilon = 1, scikit-learn's to convergence, and diffprivlib's."""
+    from sklearn.cluster import KMeans
+
+    X = records("e")
+    runs: dict[str, Timed] = {
+        "dpkmeans": here(lambda: DPKMeans(10, epsilon=1.0, bounds=(0.0, 1.0)).fit(X)),
+        "sklearn": here(lambda: KMeans(10, n_init=1).fit(X)),
+    }
+    if diffprivlib_python is None:
+        times = take_turns(runs, repeats)
+        print("diffprivlib is left out; see --diffprivlib-python", file=sys.stderr)
+    else:
+        with diffprivlib_worker(diffprivlib_python, X) as worker:
+            times = take_turns({**runs, "diffprivlib": elsewhere(worker)}, repeats)
+    mine = times["dpkmeans"]
+    ratios = {name: t["cpu_median"] / mine["cpu_median"] for name, t in times.items() if name != "dpkmeans"}
+    return {"times": times, "ratios": ratios}
+
+
+@contextmanager
+def diffprivlib_worker(python: Path, X: np.ndarray) -> Iterator[subprocess.Popen[str]]:
+    """The other interpreter, with the records loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "records.npy"
+        np.save(file, X)
+        command = [str(python), str(HERE / "diffprivlib_fit.py"), str(file), "10", "1.0"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            assert worker.stdin is not None
+            if worker.stdout.readline().strip() != "ready":
+                raise SystemExit(f"{python} cannot fit with diffprivlib; its message is above.")
+            yield worker
+            worker.stdin.close()
+
+
+def peak_memory() -> dict[str, dict[str, float]]:
+    """MB beyond the records at the peak of a fit at 1M x 10, and what is allowed: their size as float32 and 50 MB."""
+    out = {}
+    for what in ("lloyd", "private"):
+        command = [sys.executable, str(HERE / "peak_memory.py"), what]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peak, as_float32 = map(float, done.stdout.split())
+        out[what] = {"peak": peak, "allowed": as_float32 + 50}
+    return out
+
+
+def fit(X: np.ndarray, k: int, passes: int, n_threads: int = 1) -> Callable[[], Any]:
+    """A fit of ours, packing included."""
+    box, start = Bounds.of((0.0, 1.0), X.shape[1]), rows(X, k)
+    return lambda: MemoryEngine.of_records(X, box, n_threads=n_threads).lloyd(start, passes)
+
+
+def two_threads(repeats: int) -> dict[str, float]:
+    """Wall time of one thread over that of two, on e and g."""
+    out = {}
+    for name in ("e", "g"):
+        X, k = records(name), WORKLOADS[name][2]
+        times = measure({str(n): fit(X, k, 20, n) for n in (1, 2)}, repeats)
+        out[name] = times["1"]["wall_min"] / times["2"]["wall_min"]
+    return out
+
+
+def growth() -> dict[str, Any]:
+    """CPU time of 10 passes at 1M, 3M and 10M x 10, with the fitted exponent."""
+    sizes = (1_000_000, 3_000_000, 10_000_000)
+    X = np.random.default_rng(0).random((sizes[-1], 10))
+    seconds = [best(fit(X[:n], 10, 10), 2) for n in sizes]
+    return {"n": sizes, "seconds": seconds, "exponent": float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])}
+
+
+def scaling(passes: int) -> list[dict[str, Any]]:
+    """CPU time against n, d and k, each from 1 to 8 times, with the fitted exponent."""
+    out = []
+    base, factors = {"n": 100_000, "d": 8, "k": 16}, (1, 2, 4, 8)
+    for axis in base:
+        shapes = [{**base, axis: base[axis] * factor} for factor in factors]
+        seconds = [best(fit(np.random.default_rng(0).random((s["n"], s["d"])), s["k"], passes), 3) for s in shapes]
+        exponent = float(np.polyfit(np.log(factors), np.log(seconds), 1)[0])
+        out.append({"axis": axis, "values": [s[axis] for s in shapes], "seconds": seconds, "exponent": exponent})
+    return out

@@ -1,0 +1,35 @@
+"""The shapes that speed is measured on, and their records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quality import load
+
+WORKLOADS = {
+    "a": (150, 4, 3),
+    "b": (5000, 2, 15),
+    "c": (34112, 3, 3),
+    "d": (26733, 10, 3),
+    "e": (1_000_000, 10, 10),
+    "f": (1_000_000, 2, 100),
+    "g": (200_000, 64, 64),
+    "h": (100_000, 128, 256),
+}
+REAL = {"a": "iris", "b": "s1", "c": "image", "d": "lifesci"}
+TARGETS = {"a": 40, "b": 18, "c": 10, "d": 8, "e": 5, "f": 18, "g": 4, "h": 4}
+
+
+def records(name: str) -> np.ndarray:
+    """The real data set of this shape where there is one, else overlapping blobs."""
+    n, d, k = WORKLOADS[name]
+    if name in REAL:
+        return load(REAL[name]).X
+    rng = np.random.default_rng(0)
+    spread = 0.2 if d > 2 else 0.05
+    return np.clip(rng.random((k, d))[rng.integers(k, size=n)] + spread * rng.standard_normal((n, d)), 0.0, 1.0)
+
+
+def rows(X: np.ndarray, k: int, seed: int = 5) -> np.ndarray:
+    """A start: `k` different records."""
+    return X[np.random.default_rng(seed).choice(len(X), k, replace=False)].copy()
