@@ -154,7 +154,12 @@ def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_pat
     ragged.write_text(f"x,y\n1,2\n{MARKER[0]},3,4\n")
     empty = tmp_path / "empty"
     empty.mkdir()
-    for path, says in ((data, "column 'name'"), (ragged, "as many cells"), (empty, "holds no Parquet")):
+    for path, says in (
+        (data, "column 'name'"),
+        (data, "Numbers are in: 'east', 'north'."),
+        (ragged, "as many cells"),
+        (empty, "holds no Parquet"),
+    ):
         assert main(["fit", str(path), *LLOYD]) == 4
         err = capsys.readouterr().err
         assert says in err
@@ -339,6 +344,15 @@ def test_predict_finds_the_columns_of_the_model_by_name(model, data, tmp_path, c
     assert main(["predict", str(model), str(data), "--out", str(labels)]) == 0
     assert labels.read_text() == out
     assert capsys.readouterr().out == ""
+
+
+def test_predictions_as_json_are_those_of_the_file(model, data, tmp_path, capsys):
+    assert main(["predict", str(model), str(data)]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert main(["predict", str(model), str(data), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"private": False, "clusters": [int(line) for line in lines]}
+    assert main(["predict", str(model), str(data), "--json", "--out", str(tmp_path / "labels.csv")]) == 2
+    assert "Give one of the two" in capsys.readouterr().err
 
 
 def test_predict_takes_headerless_data_in_the_order_of_the_fit(model, tmp_path, capsys):

@@ -142,3 +142,19 @@ def test_help_has_an_example(capsys):
     for command in ("synopsis", "explore", "show"):
         assert main([command, "--help"]) == 0
         assert f"Example: dpkmeans {command}" in capsys.readouterr().out
+
+
+def test_the_synopsis_of_a_folder_with_missing_values_puts_the_middle_in_their_place(data, tmp_path, capsys):
+    folder, out = tmp_path / "parts", tmp_path / "s.json"
+    folder.mkdir()
+    records = np.loadtxt(data, delimiter=",", skiprows=1)
+    records[::20, 1] = np.nan
+    for name in ("a", "b"):
+        np.savetxt(folder / f"{name}.csv", records, delimiter=",", header="east,north", comments="")
+    asked = ["synopsis", str(folder / "*.csv"), "--epsilon", "1", "--bounds", "0:10", "--out", str(out)]
+    assert main(asked) == 4
+    assert "--nulls midpoint" in capsys.readouterr().err
+    assert main([*asked, "--nulls", "midpoint"]) == 0
+    made = Synopsis.load(out)
+    assert made.feature_names == ("east", "north")
+    assert made.weights.sum() == pytest.approx(2 * len(records), rel=0.05)
