@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,3 +116,13 @@ def test_the_model_that_comes_with_the_package_predicts_what_it_was_learnt_on():
         mean, deviation = surface.at(surface.points)
         off = mean - straight(surface.points) @ surface.line - surface.residuals
         assert float(np.mean(np.abs(off) < 1.2816 * deviation)) > 0.7
+
+
+def test_the_page_shows_how_well_the_model_of_the_package_predicts():
+    from benchmarks.plan import table
+
+    content = json.loads(files("dpkmeans").joinpath("plan_model.json").read_text("utf-8"))
+    page = (Path(__file__).resolve().parents[1] / "docs" / "plan.md").read_text("utf-8")
+    assert table(content) in page, "copy the table that benchmarks/plan.py prints into docs/plan.md"
+    assert f"{content['sets']} sets, four ε each" in page
+    assert len(content["held_out"]) == len(content["real"]) == 2 * len(content["methods"])
