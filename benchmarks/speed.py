@@ -30,7 +30,7 @@ from dpkmeans.privacy.exact import reveal
 from timing import best, measure
 from workloads import REAL, TARGETS, WORKLOADS, records, rows
 
-PARTS = ("workloads", "many", "private", "memory", "threads", "growth", "scaling")
+PARTS = ("workloads", "many", "private", "memory", "threads", "savings", "growth", "scaling")
 
 
 def contestants(X: np.ndarray, start: np.ndarray, passes: int, k: int) -> dict[str, Callable[[], Any]]:
@@ -125,6 +125,7 @@ def main() -> None:
         "private": lambda: speed_parts.private_fit(max(options.repeats // 2, 2), options.diffprivlib_python),
         "memory": speed_parts.peak_memory,
         "threads": lambda: speed_parts.two_threads(options.repeats),
+        "savings": lambda: speed_parts.savings(options.repeats),
         "growth": speed_parts.growth,
         "scaling": lambda: speed_parts.scaling(10),
     }
