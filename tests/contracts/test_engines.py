@@ -17,7 +17,8 @@ from dpkmeans.errors import DataError
 from dpkmeans.opening import open_data
 from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.sources import Files
-from dpkmeans.synopsis.queries import Halvings, Residuals
+from dpkmeans.synopsis.queries import Residuals
+from dpkmeans.synopsis.tree_cells import Halvings
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask, Spark and pandas warn about each other
 

@@ -39,7 +39,7 @@ def test_the_features_and_the_signal_decide_which_synopsis_is_made(n, d, builder
 
 
 def test_a_weak_signal_is_all_spent_on_the_synopsis():
-    assert make_plan(Epsilon.of(1.0), 300.0, 3, 2).recentre_epsilon is None
+    assert make_plan(Epsilon.of(1.0), 290.0, 3, 2).recentre_epsilon is None
     assert make_plan(Epsilon.of(1.0), 30_000.0, 3, 2).recentre_epsilon is not None
 
 

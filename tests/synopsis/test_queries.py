@@ -11,8 +11,11 @@ from dpkmeans.bounds import GRID, Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.tiles import LANES
 from dpkmeans.privacy.exact import reveal
-from dpkmeans.synopsis.queries import UNIT, GridCells, Halvings, Leaves, Residuals, ResidualSizes, Sides, Spread
+from dpkmeans.synopsis.directions import Sides, Spread
+from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.recentre import EDGES
+from dpkmeans.synopsis.tree_cells import Halvings, Leaves
 
 BOXES = {
     "unit": Bounds.of((0, 1), 2),

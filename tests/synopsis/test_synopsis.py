@@ -13,7 +13,8 @@ from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.store import Store
 from dpkmeans.synopsis.certificate import verify
-from dpkmeans.synopsis.queries import UNIT, GridCells, Residuals
+from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.queries import UNIT, Residuals
 from dpkmeans.synopsis.synopsis import KIND, VERSION
 
 TOWNS = np.array([[10.0, 10.0], [80.0, 20.0], [40.0, 90.0], [90.0, 80.0]])
@@ -161,7 +162,7 @@ def test_a_synopsis_answers_like_an_engine_of_as_many_records():
     box = Bounds.of((0, 1), 2)
     places = box.to_unit(rng.random((40, 2))).astype(np.float64)
     times = rng.integers(1, 9, 40)
-    made = make_synopsis(rng.random((100, 2)), 1.0, box)
+    made = make_synopsis(rng.random((1000, 2)), 1.0, box)
     synopsis = type(made)(type(made.data)(places, times.astype(float)), box, made.guarantee, made.spends, 1.0, "test")
     records = MemoryEngine.of_records(np.repeat(places, times, axis=0), box)
     centroids = rng.random((3, 2))

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from dpkmeans.engines.tiles import LANES
 
 INT32, INT64, DOUBLE = ir.IntType(32), ir.IntType(64), ir.DoubleType()
-ROW = ir.VectorType(DOUBLE, LANES)
+ROW, LABELS = ir.VectorType(DOUBLE, LANES), ir.VectorType(INT64, LANES)
 PARTS = 4
 ROUNDING_BITS = 0x4338000000000000  # of the double 1.5 * 2^52
 
@@ -38,7 +38,16 @@ def _add_nearest(
     return types.void(out, sets, types.intp, x, types.intp, number, number, totals), _write_add_nearest
 
 
+def _first_lowest(typing_context: Any, out: Any, best: Any, labels: Any, tile: Any) -> Any:
+    """Per lane the lowest of all rows of `out` (k, LANES) into best[tile], and the first row with it into labels[tile].
+
+    `labels` (tiles, LANES) are 64-bit integers, so that a register has as many of them as of doubles.
+    """
+    return types.void(out, best, labels, types.intp), _write_first_lowest
+
+
 square_distances: Any = intrinsic(_square_distances)
+first_lowest: Any = intrinsic(_first_lowest)
 add_nearest: Any = intrinsic(_add_nearest)
 
 
@@ -48,11 +57,28 @@ def _write_square_distances(context: Any, builder: Any, signature: Any, args: An
     n_features = builder.extract_value(points.shape, 1)
     first = builder.gep(points.data, [builder.mul(args[2], n_features)])
 
-    def add(j: Any, total: Any) -> Any:
+    def add(j: Any, total: Any) -> list[Any]:
         apart = builder.fsub(code.load(x, j), code.everywhere(builder.load(builder.gep(first, [j]))))
-        return builder.fadd(total, builder.fmul(apart, apart))
+        return [builder.fadd(total, builder.fmul(apart, apart))]
 
-    code.store(code.fold(0, n_features, ir.Constant(ROW, [0.0] * LANES), add), out, args[2])
+    (total,) = code.fold(0, n_features, [ir.Constant(ROW, [0.0] * LANES)], add)
+    code.store(total, out, args[2])
+    return context.get_dummy_value()
+
+
+def _write_first_lowest(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    code = _Code(context, builder, signature, args)
+    out = code.array(0)
+
+    def lower(c: Any, value: Any, label: Any) -> list[Any]:
+        other = code.load(out, c)
+        closer = builder.fcmp_ordered("<", other, value)
+        return [builder.select(closer, other, value), builder.select(closer, code.everywhere(c), label)]
+
+    start = [code.load(out, ir.Constant(INT64, 0)), ir.Constant(LABELS, [0] * LANES)]
+    value, label = code.fold(1, builder.extract_value(out.shape, 0), start, lower)
+    code.store(value, code.array(1), args[3])
+    code.store(label, code.array(2), args[3])
     return context.get_dummy_value()
 
 
@@ -66,16 +92,16 @@ def _write_add_nearest(context: Any, builder: Any, signature: Any, args: Any) ->
     def row(c: Any) -> Any:
         return code.load(out, builder.load(builder.gep(first, [c])))
 
-    def lower(c: Any, best: Any) -> Any:
+    def lower(c: Any, best: Any) -> list[Any]:
         other = row(c)
-        return builder.select(builder.fcmp_ordered("<", best, other), best, other)
+        return [builder.select(builder.fcmp_ordered("<", best, other), best, other)]
 
     away = builder.fsub(code.load(x, j), code.everywhere(middle))
     moved = builder.call(code.function("fma", 3), [code.everywhere(back), away, row(last)])
-    best = code.fold(0, last, moved, lower)
+    (best,) = code.fold(0, last, [moved], lower)
     # beside 1.5 * 2^52 a double has no room for fractions, and its last bits are the rounded number
     rounded = builder.fadd(best, ir.Constant(ROW, [1.5 * 2.0**52] * LANES))
-    folded = code.fold_lanes(builder.bitcast(rounded, ir.VectorType(INT64, LANES)))
+    folded = code.fold_lanes(builder.bitcast(rounded, LABELS))
     kind = folded.type
     offset = ir.Constant(kind, [-(LANES // PARTS) * ROUNDING_BITS % 2**64] * PARTS)
     place = builder.gep(totals.data, [builder.mul(i, ir.Constant(INT64, PARTS))])
@@ -95,41 +121,41 @@ class _Code:
         """Argument i, an array."""
         return self.context.make_array(self.signature.args[i])(self.context, self.builder, self.args[i])
 
-    def _place(self, array: Any, row: Any) -> Any:
+    def _place(self, array: Any, row: Any, kind: Any) -> Any:
         place = self.builder.gep(array.data, [self.builder.mul(row, ir.Constant(INT64, LANES))])
-        return self.builder.bitcast(place, ROW.as_pointer())
+        return self.builder.bitcast(place, kind.as_pointer())
 
     def load(self, array: Any, row: Any) -> Any:
         """A row of an array of doubles."""
-        return self.builder.load(self._place(array, row), align=8)
+        return self.builder.load(self._place(array, row, ROW), align=8)
 
     def store(self, value: Any, array: Any, row: Any) -> None:
         """Put a row in its place."""
-        self.builder.store(value, self._place(array, row), align=8)
+        self.builder.store(value, self._place(array, row, value.type), align=8)
 
     def everywhere(self, number: Any) -> Any:
         """A row with `number` in each lane."""
-        empty = ir.Constant(ROW, ir.Undefined)
+        empty = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
         first = self.builder.insert_element(empty, number, ir.Constant(INT32, 0))
         return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(INT32, LANES), [0] * LANES))
 
-    def fold(self, start: int, stop: Any, value: Any, step: Callable[[Any, Any], Any]) -> Any:
-        """`value = step(i, value)` for i from `start` to `stop`."""
+    def fold(self, start: int, stop: Any, values: list[Any], step: Callable[..., list[Any]]) -> list[Any]:
+        """`values = step(i, *values)` for i from `start` to `stop`."""
         builder, before = self.builder, self.builder.block
         test, body, done = (builder.append_basic_block(name) for name in ("test", "body", "done"))
         builder.branch(test)
         builder.position_at_end(test)
-        i, total = builder.phi(INT64), builder.phi(ROW)
-        i.add_incoming(ir.Constant(INT64, start), before)
-        total.add_incoming(value, before)
-        builder.cbranch(builder.icmp_signed("<", i, stop), body, done)
+        phis = [builder.phi(INT64), *(builder.phi(value.type) for value in values)]
+        for phi, value in zip(phis, [ir.Constant(INT64, start), *values], strict=True):
+            phi.add_incoming(value, before)
+        builder.cbranch(builder.icmp_signed("<", phis[0], stop), body, done)
         builder.position_at_end(body)
-        following = step(i, total)
-        i.add_incoming(builder.add(i, ir.Constant(INT64, 1)), body)
-        total.add_incoming(following, body)
+        following = [builder.add(phis[0], ir.Constant(INT64, 1)), *step(*phis)]
+        for phi, value in zip(phis, following, strict=True):
+            phi.add_incoming(value, body)
         builder.branch(test)
         builder.position_at_end(done)
-        return total
+        return phis[1:]
 
     def fold_lanes(self, row: Any) -> Any:
         """Integers of all lanes added up to `PARTS` of them, halves first."""

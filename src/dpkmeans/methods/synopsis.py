@@ -197,7 +197,7 @@ def synopsis_prior(*, n_records: int | None = None) -> SynopsisMethod:
     return SynopsisMethod("synopsis-prior", counted(n_records), "prior")
 
 
-UNIFORM = Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**16)
+UNIFORM = Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**16, most_points=0)
 
 
 def eugkm(*, n_records: int | None = None) -> SynopsisMethod:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans.arrays import FloatArray, LabelArray
+from dpkmeans.engines import weighted
 from dpkmeans.release import PublishedZone
 from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.points import WeightedPoints
@@ -66,7 +67,7 @@ def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restart
         restarts, tries = 1, 1
     start = np.empty((k, points.points.shape[1]))
     uniforms = rng.random((restarts, k, tries))
-    kernels.best_start(points.points, points.weights, uniforms, start, np.empty(PASSES_PER_START))
+    weighted.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
     return start
 
 

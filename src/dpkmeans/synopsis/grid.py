@@ -19,8 +19,9 @@ from dpkmeans.privacy.exact import Exact
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.finer import finer
+from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.queries import GridCells
 from dpkmeans.synopsis.weights import blend, project
 
 
@@ -36,13 +37,14 @@ class Grid:
     cells_per_cluster: float = 7.0
     most_cells: int = 2048
     most_first_cells: int = 512
+    most_points: int = 4096  # of the finer points that stand for the cells; 0 for one point a cell
 
     passes = 2  # at most: where N·ε is small there is no first look
 
     def build(
         self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
     ) -> WeightedPoints:
-        """Weighted cell centers."""
+        """Weighted points: several a cell where there are few cells."""
         box, n = engine.bounds.unit_box, total.value
         first = epsilon.share(self.first_share)
         coarsely = min(n * float(first) / self.first_unit, self.most_first_cells) if self.two_looks else 1.0
@@ -61,12 +63,12 @@ class Grid:
         wanted = (n * float(epsilon) / unit) ** (2 * d / (2 + d))
         wanted = float(min(max(wanted, self.cells_per_cluster * k), self.most_cells))
         share = np.maximum(coarse, 0.0) + 1e-9  # each coarse cell gets a part
-        cuts = np.stack([pieces(box / outer, m) for m in share / share.sum() * wanted])
+        cuts = pieces_each(box / outer, share / share.sum() * wanted)
         cells = GridCells(box, outer, cuts)
         counts = _release(engine.ask(cells), epsilon, ledger, rng, "grid: counts")
         owner = np.repeat(np.arange(len(cuts)), np.diff(cells.starts))
         weights = project(blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance))
-        return WeightedPoints.of(cells.centers(), weights)
+        return finer(cells, weights, self.most_points)
 
 
 def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
@@ -75,16 +77,26 @@ def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Rand
 
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:
-    """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be.
+    """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be."""
+    one: IntArray = pieces_each(sides, np.array([cells]))[0]
+    return one
 
-    Rounding adds at most a factor of 4: where more features would be halved than that allows, the last ones stay whole.
+
+def pieces_each(sides: FloatArray, cells: FloatArray) -> IntArray:
+    """Into how many parts to cut each side (d,), for each wanted number of `cells` (m,), shape (m, d).
+
+    About that many cells, as nearly cubes as can be. Rounding adds at most a factor of 4: where more features would be
+    halved than that allows, the last ones stay whole.
     """
-    low, high = 1e-12, max(float(sides.max()), 1e-12)
+    wanted = np.maximum(cells, 1.0)
+    low = np.full(len(wanted), 1e-12)
+    high = np.full(len(wanted), max(float(sides.max()), 1e-12))
     for _ in range(60):
-        side = math.sqrt(low * high)
-        many = np.sum(np.log(np.maximum(sides / side, 1.0))) > math.log(max(cells, 1.0))
-        low, high = (side, high) if many else (low, side)
-    parts: IntArray = np.maximum(np.rint(sides / high), 1).astype(np.int64)
-    while math.prod(parts.tolist()) > 4 * max(cells, 1.0):
-        parts[np.flatnonzero(parts == parts.max())[-1]] -= 1
+        side = np.sqrt(low * high)
+        many = np.sum(np.log(np.maximum(sides / side[:, None], 1.0)), axis=1) > np.log(wanted)
+        low, high = np.where(many, side, low), np.where(many, high, side)
+    parts: IntArray = np.maximum(np.rint(sides / high[:, None]), 1).astype(np.int64)
+    for row in np.flatnonzero(np.prod(parts.astype(np.float64), axis=1) > 4 * wanted):
+        while math.prod(parts[row].tolist()) > 4 * wanted[row]:
+            parts[row, np.flatnonzero(parts[row] == parts[row].max())[-1]] -= 1
     return parts

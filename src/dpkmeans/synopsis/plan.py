@@ -22,7 +22,9 @@ TREE_FEATURES = 5  # from here on a tree always serves
 TREE_SIGNAL = 80.0  # between them, from here on
 SIGNS_FEATURES = 11  # from here on hyperplanes serve
 WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
-RECENTRE_SIGNAL = 150.0
+GRID_RECENTRE_SIGNAL = 100.0  # from here on a grid is re-centred
+TREE_RECENTRE_SIGNAL = 150.0  # and a tree
+COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
 WIDE_SIGNAL = 500.0
 
 
@@ -49,7 +51,7 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
         return Plan(builder, epsilon - last - radius, last, radius)
     as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
     reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
-    if not recentre or signal < RECENTRE_SIGNAL:
+    if not recentre or signal < (GRID_RECENTRE_SIGNAL if as_grid else TREE_RECENTRE_SIGNAL):
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(0.5 if as_grid else 0.4)
-    return Plan(Grid() if as_grid else Tree(), epsilon - last, last, reach=reach)
+    return Plan(Grid(unit=COARSE_UNIT) if as_grid else Tree(), epsilon - last, last, reach=reach)

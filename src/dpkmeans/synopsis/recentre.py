@@ -21,8 +21,9 @@ from dpkmeans.synopsis.points import WeightedPoints
 from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.tree import cube_variance
 
-DEVIATIONS = 3.0
+DEVIATIONS = 2.5
 SMALLEST = 2.0**-10
+SHRINK = 0.5  # of the noise, against the move; James and Stein have (d - 2)/d
 TRUST_FROM = 1.0  # deviations of the noise; below it a count says nothing
 
 
@@ -36,7 +37,7 @@ class Recentred:
 
 
 def radius_of(points: WeightedPoints, end: FixedPoint, reach: float) -> FloatArray:
-    """How far residuals may reach, shape (k, d): `reach` times the distance to the next centroid, and three deviations.
+    """How far residuals may reach, shape (k, d): `reach` times the distance to the next centroid, 2.5 deviations.
 
     Deviations are those of the synopsis, per cluster and feature.
     """
@@ -70,7 +71,7 @@ def recentre(
     move = np.clip(sums / n, -1.0, 1.0) * radius
     noise = np.sum((radius * deviation / n) ** 2, axis=1)
     signal = np.maximum(np.sum(move**2, axis=1), 1e-300)
-    trust = np.maximum(1.0 - noise / signal, 0.0) * (counts > TRUST_FROM * deviation)
+    trust = np.maximum(1.0 - SHRINK * noise / signal, 0.0) * (counts > TRUST_FROM * deviation)
     return Recentred(engine.bounds.clip_unit(centroids + trust[:, None] * move), radius, np.maximum(counts, 0.0))
 
 

@@ -20,8 +20,9 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Cube, Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.cluster import best_start, to_fixed_point
+from dpkmeans.synopsis.directions import Sides, Spread
 from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.queries import UNIT, Residuals, Sides, Spread
+from dpkmeans.synopsis.queries import UNIT, Residuals
 from dpkmeans.synopsis.recentre import learn_radius, recentre
 from dpkmeans.synopsis.tree import cube_variance
 
@@ -54,7 +55,7 @@ class Signs:
         d = int(np.count_nonzero(box))
 
         middle = self._middle(engine, middle_epsilon, ledger=ledger, rng=rng)
-        m = min(max(round(math.log2(max(n * float(sides_epsilon), 2.0))), 3), self.most_directions, d)
+        m = min(max(round(math.log2(max(2 * n * float(sides_epsilon), 2.0))), 3), self.most_directions, d)
         directions = _random_directions(box, m, rng.generator)
         deviation = self._deviation(engine, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
         thresholds = self.tilt * deviation * np.array([(0.0, 1.0, 0.0, -1.0)[i % 4] for i in range(m)])
@@ -64,7 +65,7 @@ class Signs:
             rng=rng,
             label="signs: sides",
         )
-        affordable = int(n * float(epsilon) / (10 * d))
+        affordable = int(n * float(epsilon) / (4 * d))
         more = max(k, min(int(self.more_clusters * k), affordable))
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
         bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
@@ -78,7 +79,7 @@ class Signs:
             engine, end.centroids, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
         )
         moved = recentre(engine, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
-        return WeightedPoints.of(moved.centroids, moved.sizes)
+        return WeightedPoints.of(moved.centroids, _stand_out(moved.sizes, k, means_epsilon, engine.n_features))
 
     def _middle(self, engine: Engine, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """The noisy mean of all records, shrunk towards the middle of the box."""
@@ -131,6 +132,12 @@ def _occupied(noisy: IntArray, epsilon: float, at_least: int) -> IntArray:
     if len(cells) < at_least:
         cells = np.argsort(-noisy, kind="stable")[:at_least]
     return cells.astype(np.int64)
+
+
+def _stand_out(sizes: FloatArray, k: int, epsilon: Epsilon, n_features: int) -> FloatArray:
+    """The sizes without those below one deviation of their noise, as long as k of them are left."""
+    kept = sizes > math.sqrt(cube_variance(n_features)) / float(epsilon)
+    return np.where(kept, sizes, 0.0) if np.count_nonzero(kept) >= k else sizes
 
 
 def _mean_of_side(threshold: FloatArray, above: AnyArray) -> FloatArray:

@@ -17,7 +17,8 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Cube, TreeShape
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.queries import UNIT, Halvings, Leaves
+from dpkmeans.synopsis.queries import UNIT
+from dpkmeans.synopsis.tree_cells import Halvings, Leaves
 from dpkmeans.synopsis.weights import blend, project
 
 
