@@ -186,3 +186,10 @@ def test_scores_are_within_their_error_of_half_the_square_distance():
         exact = 0.5 * (squares - (points.astype(np.float64) ** 2).sum(axis=1)[:, None])
         worst = np.abs(scores - exact).max()
         assert 0 < worst < score_error(centroids)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 3), (2, 100), (64, 64)])
+def test_without_records_every_centroid_stays(d, k):
+    engine = MemoryEngine.of_records(np.zeros((0, d)), Bounds.of((0, 1), d), n_threads=2)
+    start = np.random.default_rng(0).random((k, d))
+    assert np.array_equal(reveal(engine.lloyd(start, 5), why="a test").centroids, start)

@@ -28,6 +28,7 @@ SMALL = 1024  # tiles that one thread had better do alone
 BOUNDED_FROM = 2048  # k·d
 NEARBY_FEATURES, NEARBY_FROM = 3, 64  # at most so many features, at least so many centroids
 NEARBY_ROOM = 2**25  # bytes for the sorted copy
+APART = 16  # numbers between what two threads add to, so that they never write to one cache line
 
 Part: TypeAlias = Callable[[slice, FloatArray, FloatArray], int]
 """Reassigns the points of some tiles; adds to counts and sums what changes; returns how many points moved."""
@@ -54,15 +55,18 @@ def _by_passes(ways: _Plain, centroids: FloatArray, max_iter: int, n_threads: in
     """Pass after pass, each split between the threads in multiples of a block."""
     counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
     blocks = split_evenly(-(-len(ways.tiles) // BLOCK), n_threads)
-    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks]
-    partial_counts, partial_sums = (np.zeros((len(shares), *whole.shape)) for whole in (counts, sums))
+    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks] or [slice(0, 0)]
+    partial_counts = np.zeros((len(shares), len(counts) + APART))[:, : len(counts)]
+    partial_sums = np.zeros((len(shares), len(sums) + APART, sums.shape[1]))[:, : len(sums)]
     moved = ways.n
-    with ThreadPoolExecutor(max(len(shares), 1)) as pool:
-        run = map if len(shares) <= 1 else pool.map
+    with ThreadPoolExecutor(max(len(shares) - 1, 1)) as others:
         for t in range(max_iter):
             partial_counts[:] = 0.0
             partial_sums[:] = 0.0
-            moved = sum(run(ways.next_pass(centroids, t, moved), shares, partial_counts, partial_sums))
+            part = ways.next_pass(centroids, t, moved)
+            tasks = list(zip(shares, partial_counts, partial_sums, strict=True))
+            at_work = [others.submit(part, *task) for task in tasks[1:]]  # this thread does the first one itself
+            moved = part(*tasks[0]) + sum(task.result() for task in at_work)
             counts += partial_counts.sum(axis=0)
             sums += partial_sums.sum(axis=0)
             if moved == 0 and t > 0:
