@@ -57,7 +57,7 @@ def _by_passes(ways: _Plain, centroids: FloatArray, max_iter: int, n_threads: in
     blocks = split_evenly(-(-len(ways.tiles) // BLOCK), n_threads)
     shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks] or [slice(0, 0)]
     partial_counts = np.zeros((len(shares), len(counts) + APART))[:, : len(counts)]
-    partial_sums = np.zeros((len(shares), len(sums) + APART, sums.shape[1]))[:, : len(sums)]
+    partial_sums = np.zeros((len(shares), len(sums) + APART, centroids.shape[1]))[:, : len(sums)]
     moved = ways.n
     with ThreadPoolExecutor(max(len(shares) - 1, 1)) as others:
         for t in range(max_iter):
