@@ -7,7 +7,6 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, write_parquet
 
@@ -23,6 +22,7 @@ from dpkmeans.privacy.exact import reveal
 from dpkmeans.sources import Frame
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
+psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 WHY = "a test looks"

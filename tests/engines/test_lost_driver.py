@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 from tests.engines.clusters import blobs, write_parquet
 
 from dpkmeans import Store
 from dpkmeans.cli import REFUSED
 from dpkmeans.privacy.epsilon import Epsilon
+
+psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
 
 DRIVER = """
 import sys, time

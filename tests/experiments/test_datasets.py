@@ -44,6 +44,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def site(tmp_path):
+    pytest.importorskip("pooch", reason="downloads need the extra experiments")
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "good.txt").write_text(GOOD)
