@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -159,9 +158,3 @@ class BlockEngine(ABC):
 def _check_sum(n: int) -> None:
     if n > MOST_RECORDS:
         raise DataError(TOO_MANY)
-
-
-def split_evenly(n_items: int, n_parts: int) -> Sequence[slice]:
-    """At most `n_parts` slices of about the same length over `n_items`."""
-    edges = np.linspace(0, n_items, min(n_parts, max(n_items, 1)) + 1).astype(int).tolist()
-    return [slice(a, b) for a, b in pairwise(edges) if b > a]

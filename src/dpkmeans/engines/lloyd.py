@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from dpkmeans.arrays import Float32Array, FloatArray
 from dpkmeans.engines.base import LloydEnd
-from dpkmeans.engines.blocks import split_evenly
 from dpkmeans.engines.bounded import distances_moved, new_bounds, reassign_bounded
 from dpkmeans.engines.kernels import group, lloyd, move_to_means, reassign, score_error
 from dpkmeans.engines.nearby import BLOCK, balls_around, by_place, reassign_nearby
+from dpkmeans.engines.shares import far_apart, split_evenly, work_off
 from dpkmeans.engines.tasks import new_labels
 from dpkmeans.engines.tiles import LANES
 
@@ -28,9 +29,10 @@ SMALL = 1024  # tiles that one thread had better do alone
 BOUNDED_FROM = 2048  # k·d
 NEARBY_FEATURES, NEARBY_FROM = 3, 64  # at most so many features, at least so many centroids
 NEARBY_ROOM = 2**25  # bytes for the sorted copy
+SHARES = 8  # per thread: one that is held up leaves the rest of its work to the others
 APART = 16  # numbers between what two threads add to, so that they never write to one cache line
 
-Part: TypeAlias = Callable[[slice, FloatArray, FloatArray], int]
+Part: TypeAlias = Callable[[FloatArray, FloatArray, slice], int]
 """Reassigns the points of some tiles; adds to counts and sums what changes; returns how many points moved."""
 
 
@@ -52,21 +54,21 @@ def lloyd_over_tiles(tiles: Float32Array, n: int, start: FloatArray, max_iter: i
 
 
 def _by_passes(ways: _Plain, centroids: FloatArray, max_iter: int, n_threads: int) -> LloydEnd:
-    """Pass after pass, each split between the threads in multiples of a block."""
+    """Pass after pass, each in shares of whole blocks. Sums are exact, so it does not matter who takes which."""
     counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
-    blocks = split_evenly(-(-len(ways.tiles) // BLOCK), n_threads)
-    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks] or [slice(0, 0)]
-    partial_counts = np.zeros((len(shares), len(counts) + APART))[:, : len(counts)]
-    partial_sums = np.zeros((len(shares), len(sums) + APART, centroids.shape[1]))[:, : len(sums)]
+    blocks = split_evenly(-(-len(ways.tiles) // BLOCK), n_threads * SHARES if n_threads > 1 else 1)
+    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks]
+    partial_counts = np.zeros((n_threads, len(counts) + APART))[:, : len(counts)]
+    partial_sums = np.zeros((n_threads, len(sums) + APART, centroids.shape[1]))[:, : len(sums)]
     moved = ways.n
-    with ThreadPoolExecutor(max(len(shares) - 1, 1)) as others:
+    with ThreadPoolExecutor(max(n_threads - 1, 1)) as others:
         for t in range(max_iter):
             partial_counts[:] = 0.0
             partial_sums[:] = 0.0
-            part = ways.next_pass(centroids, t, moved)
-            tasks = list(zip(shares, partial_counts, partial_sums, strict=True))
-            at_work = [others.submit(part, *task) for task in tasks[1:]]  # this thread does the first one itself
-            moved = part(*tasks[0]) + sum(task.result() for task in at_work)
+            left, part = far_apart(shares, n_threads), ways.next_pass(centroids, t, moved)
+            parts = [partial(part, *room) for room in zip(partial_counts, partial_sums, strict=True)]
+            at_work = [others.submit(work_off, left, one) for one in parts[1:]]
+            moved = sum(work_off(left, parts[0])) + sum(sum(task.result()) for task in at_work)
             counts += partial_counts.sum(axis=0)
             sums += partial_sums.sum(axis=0)
             if moved == 0 and t > 0:
@@ -88,7 +90,7 @@ class _Plain:
         negated, halves = group(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
-        def part(share: slice, counts: FloatArray, sums: FloatArray) -> int:
+        def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n = self.n - share.start * LANES
             return int(reassign(self.tiles[share], n, negated, halves, before, labels, counts, sums))
@@ -108,7 +110,7 @@ class _Nearby(_Plain):
         (negated, halves), error = group(centroids), score_error(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
-        def part(share: slice, counts: FloatArray, sums: FloatArray) -> int:
+        def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n, tiles = self.n - share.start * LANES, self.tiles[share]
             balls = self.balls[share.start // BLOCK : -(-share.stop // BLOCK)]
@@ -142,7 +144,7 @@ class _Bounded(_Plain):
         moved_by = np.zeros(0) if self.before is None else distances_moved(self.before, centroids)
         self.before = centroids.copy()
 
-        def part(share: slice, counts: FloatArray, sums: FloatArray) -> int:
+        def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             n, labels, bounds = self.n - share.start * LANES, self.labels[share], self.bounds[share]
             tiles = self.tiles[share]
             n_moved, seen = reassign_bounded(tiles, n, negated, halves, error, moved_by, labels, bounds, counts, sums)

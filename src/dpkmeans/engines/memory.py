@@ -13,9 +13,10 @@ import numpy as np
 from dpkmeans.arrays import AnyArray, Float32Array, FloatArray, IntArray, LabelArray
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.base import CellStatistics, LloydEnd
-from dpkmeans.engines.blocks import MOST_RECORDS, TOO_MANY, BlockEngine, split_evenly
+from dpkmeans.engines.blocks import MOST_RECORDS, TOO_MANY, BlockEngine
 from dpkmeans.engines.kernels import group, pack, reassign, take
 from dpkmeans.engines.lloyd import lloyd_over_tiles
+from dpkmeans.engines.shares import far_apart, split_evenly, work_off
 from dpkmeans.engines.tasks import (
     Block,
     Task,
@@ -206,12 +207,14 @@ class MemoryEngine(BlockEngine):
         return total
 
     def _over_chunks(self, function: Callable[[slice], T]) -> Sequence[T]:
-        """`function` over fixed chunks of tiles, the results in order."""
+        """`function` over fixed chunks of tiles; the results come in any order."""
         n_tiles = len(self._tiles)
         if n_tiles <= CHUNK:
             return [function(slice(0, n_tiles))]
         chunks = [slice(start, min(start + CHUNK, n_tiles)) for start in range(0, n_tiles, CHUNK)]
         if self._n_threads == 1:
             return [function(chunk) for chunk in chunks]
+        left = far_apart(chunks, self._n_threads)
         with ThreadPoolExecutor(self._n_threads) as pool:
-            return list(pool.map(function, chunks))
+            at_work = [pool.submit(work_off, left, function) for _ in range(self._n_threads)]
+            return [result for task in at_work for result in task.result()]
