@@ -99,12 +99,25 @@ def test_a_certificate_fails_on_any_changed_field_even_where_the_checksum_is_mad
 
 def test_a_centroid_that_moved_farther_than_its_bound_fails():
     content = a_release().to_dict()
-    bound = np.array(content["certificate"]["move_bound"])
-    moved = np.array(content["centroids"])
+    certificate = content["certificate"]
+    bound, moved = np.array(certificate["move_bound"]), np.array(certificate["moved_to"])
     moved[0, 0] += (bound[0, 0] * 2 + 1e-3) * (1 if moved[0, 0] < 0.5 else -1)
-    assert wrong(Release.from_dict(content | {"centroids": moved.tolist()})) == [
-        "no centroid moved farther than its bound"
-    ]
+    far = content | {"certificate": certificate | {"moved_to": moved.tolist()}}
+    assert "no centroid moved farther than its bound" in wrong(Release.from_dict(far))
+
+
+@pytest.mark.parametrize("name", ["synopsis", "synopsis-prior", "su-hybrid"])
+def test_a_release_that_is_not_where_the_synopsis_leads_fails(name):
+    content = a_release(name).to_dict()
+    certificate = content["certificate"]
+    assert (certificate["follow"] > 0) == (name != "su-hybrid")  # the published method has no such step
+    elsewhere = np.array(content["centroids"])
+    elsewhere[0, 0] += 1e-4 if elsewhere[0, 0] < 0.5 else -1e-4
+    moved = np.array(certificate["moved_to"])
+    moved[0, 0] += 1e-4 if moved[0, 0] < 0.5 else -1e-4
+    statement = ["the release is where the synopsis leads from there"]
+    assert wrong(Release.from_dict(content | {"centroids": elsewhere.tolist()})) == statement
+    assert wrong(Release.from_dict(content | {"certificate": certificate | {"moved_to": moved.tolist()}})) == statement
 
 
 def test_equal_centroids_fail():
@@ -127,6 +140,11 @@ def test_equal_centroids_fail():
         {"lloyd_costs": [1.0] * 30_000},
         {"zone_costs": 3},
         {"move_bound": [[-1.0, 0.0]] * 4},
+        {"moved_to": None},
+        {"moved_to": [[0.5]]},
+        {"follow": -1.0},
+        {"follow": 1.5},
+        {"follow": None},
         {"apart": "far"},
         {"sizes": None},
     ],

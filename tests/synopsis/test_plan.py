@@ -39,8 +39,18 @@ def test_the_features_and_the_signal_decide_which_synopsis_is_made(n, d, builder
 
 
 def test_a_weak_signal_is_all_spent_on_the_synopsis():
-    assert make_plan(Epsilon.of(1.0), 290.0, 3, 2).recentre_epsilon is None
-    assert make_plan(Epsilon.of(1.0), 30_000.0, 3, 2).recentre_epsilon is not None
+    for d in range(1, 11):
+        assert make_plan(Epsilon.of(1.0), 150.0, 3, d).recentre_epsilon is None
+        assert make_plan(Epsilon.of(1.0), 30_000.0, 3, d).recentre_epsilon is not None
+
+
+def test_a_grid_is_re_centred_later_with_fewer_features_where_its_counts_say_more():
+    again = [make_plan(Epsilon.of(1.0), 200.0, 3, d).recentre_epsilon is not None for d in (1, 2, 3, 4)]
+    assert again == [False, False, True, True]
+
+
+def test_a_box_without_any_width_has_a_plan():
+    assert make_plan(Epsilon.of(1.0), 30_000.0, 3, 0).recentre_epsilon is not None
 
 
 def test_at_most_eight_passes_are_planned_for_any_number_of_features():

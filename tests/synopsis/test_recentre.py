@@ -6,11 +6,12 @@ import pytest
 from dpkmeans.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.cluster import to_fixed_point
 from dpkmeans.synopsis.points import WeightedPoints
-from dpkmeans.synopsis.recentre import SMALLEST, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import FOLLOW, SMALLEST, follow, learn_radius, radius_of, recentre
 
 
 def groups(n: int = 20_000, seed: int = 0) -> np.ndarray:
@@ -49,6 +50,27 @@ def test_without_a_signal_centroids_stay_where_they_are():
         stayed += np.array_equal(moved.centroids, start)
         assert ((moved.centroids >= 0) & (moved.centroids <= 1)).all()
     assert stayed >= 8
+
+
+def test_a_step_is_followed_by_what_the_synopsis_foretells_and_no_further():
+    points = WeightedPoints(np.array([[0.0], [0.25], [0.5], [0.75], [1.0]]), np.ones(5))
+    fixed = np.array([[0.125], [0.75]])
+    assert np.array_equal(follow(points, fixed, fixed, FOLLOW), fixed)
+    moved = np.array([[0.25], [0.875]])  # the first takes 0.5 over, so both means grow by 0.125
+    assert np.allclose(follow(points, fixed, moved, 1.0), moved + 0.125)
+    assert np.allclose(follow(points, fixed, moved, 0.5), moved + 0.0625)
+    assert np.array_equal(follow(points, fixed, moved, 0.0), moved)
+
+
+def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by_the_same_everywhere():
+    X = np.random.default_rng(0).random((4000, 1))  # two means, 1/4 and 3/4; a step halves the way
+    shifted = WeightedPoints(X + 0.05, np.ones(len(X)))
+    fixed = to_fixed_point(shifted, np.array([[0.3], [0.9]])).centroids
+    exact = engine_of(X).cell_statistics(fixed)
+    moved = reveal(exact, why="a test").means(empty=fixed)
+    best = np.array([[0.25], [0.75]])
+    gone = follow(shifted, fixed, moved, FOLLOW)
+    assert np.abs(gone - best).max() < 0.7 * np.abs(moved - best).max()
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

@@ -25,12 +25,12 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.privacy.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.schedules import PerStep, Task
 from dpkmeans.release import Release
-from dpkmeans.synopsis.certificate import make_certificate
+from dpkmeans.synopsis.certificate import Step, make_certificate
 from dpkmeans.synopsis.cluster import FixedPoint, best_start, fill, to_fixed_point
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.plan import COUNT_SHARE, WEAK_SIGNAL, Builder, Plan, make_plan
 from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.recentre import learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import follow, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.synopsis import Synopsis
 
 Strategy = Literal["lloyd", "posterior", "prior"]
@@ -64,11 +64,12 @@ class SynopsisMethod:
         points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
         points = fill(points, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
-        centroids, radius, sizes = end.centroids, None, end.sizes
+        centroids, step, sizes = end.centroids, None, end.sizes
         if plan.recentre_epsilon is not None:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
             moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
-            centroids, sizes = moved.centroids, moved.sizes
+            centroids, sizes = follow(points, end.centroids, moved.centroids, plan.follow), moved.sizes
+            step = Step(moved.centroids, radius, plan.follow)
         places, apart = distinct(centroids, engine.bounds.unit_box, rng.generator)
         return conclude(
             self,
@@ -82,7 +83,7 @@ class SynopsisMethod:
             transcript=end.transcript,
             parameters={"synopsis": type(plan.builder).__name__.lower(), "points": len(points.points)},
             sizes=sizes,
-            certificate=make_certificate(points, end, radius, apart),
+            certificate=make_certificate(points, end, step, apart),
         )
 
     def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
@@ -136,7 +137,7 @@ def build(
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
-        plan = Plan(method.builder, left, last, reach=plan.reach)
+        plan = Plan(method.builder, left, last, reach=plan.reach, follow=0.0)
     return plan.builder.build(engine, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpkmeans.arrays import FloatArray
 from dpkmeans.release import DAMAGED, PublishedZone, Release
 from dpkmeans.report.numbers import synopsis_of
-from dpkmeans.synopsis.cluster import assign
+from dpkmeans.synopsis.cluster import means
 from dpkmeans.synopsis.points import WeightedPoints
 
 MOST_LLOYD_FRAMES = 200
@@ -71,27 +71,23 @@ def _of_certificate(release: Release, points: WeightedPoints) -> list[Frame]:
         told = _told(zones)
         if told is None:
             break
-        means = _means(points, centroids)
-        radius = np.linalg.norm(means - centroids, axis=1) * box.longest_side
+        middles = means(points, centroids)
+        radius = np.linalg.norm(middles - centroids, axis=1) * box.longest_side
         words = f"Step {t} of {steps[-1][0]}: each centroid was drawn in its sampling zone"
-        frames.append(Frame(words, told, _balls(zones), Balls(box.from_unit(means), radius)))
+        frames.append(Frame(words, told, _balls(zones), Balls(box.from_unit(middles), radius)))
         centroids = box.unit_of(told)
     if plain["lloyd_start"] is not None:
         centroids = np.array(plain["lloyd_start"], np.float64).reshape(release.centroids.shape)
         frames.append(Frame("The means of these clusters: where Lloyd's algorithm goes on", box.from_unit(centroids)))
     passes = min(len(plain["lloyd_costs"]) - 1, MOST_LLOYD_FRAMES)
     for t in range(1, passes + 1):
-        centroids = _means(points, centroids)
+        centroids = means(points, centroids)
         frames.append(Frame(f"Pass {t} of {passes} of Lloyd's algorithm", box.from_unit(centroids)))
-    what = "Fixed point" if plain["move_bound"] is None else "Released centroids, after one private step on the records"
-    return [*frames, Frame(what, release.centroids)]
-
-
-def _means(points: WeightedPoints, centroids: FloatArray) -> FloatArray:
-    labels, sizes = assign(points, centroids)
-    sums = np.stack([np.bincount(labels, points.weights * x, len(centroids)) for x in points.points.T], axis=1)
-    filled = np.where(sizes > 0, sizes, 1.0)[:, None]
-    return np.asarray(np.where(sizes[:, None] > 0, sums / filled, centroids))
+    if plain["moved_to"] is None:
+        return [*frames, Frame("Fixed point", release.centroids)]
+    moved = np.array(plain["moved_to"], np.float64).reshape(release.centroids.shape)
+    frames.append(Frame("One private step on the records", box.from_unit(moved)))
+    return [*frames, Frame("Released centroids, where the synopsis leads from there", release.centroids)]
 
 
 def _by_iteration(release: Release) -> list[tuple[int, list[PublishedZone]]]:

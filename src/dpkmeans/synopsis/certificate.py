@@ -15,6 +15,7 @@ from dpkmeans.release import DAMAGED, Release
 from dpkmeans.synopsis import kernels
 from dpkmeans.synopsis.cluster import MOST_PASSES, FixedPoint, assign
 from dpkmeans.synopsis.points import WeightedPoints
+from dpkmeans.synopsis.recentre import follow
 from dpkmeans.synopsis.synopsis import weighted_points_from
 
 TOLERANCE = 1e-9  # of what a number may be off on another machine
@@ -30,10 +31,17 @@ class Verdict:
     holds: bool
 
 
-def make_certificate(
-    points: WeightedPoints, end: FixedPoint, radius: FloatArray | None, apart: float
-) -> dict[str, Any]:
-    """Plain values: the synopsis, start and fixed point, the cost of every pass, and the bound on each move.
+@dataclass(frozen=True)
+class Step:
+    """The private step after the fixed point: to where (k, d), its bound (k, d), what share of the next one follows."""
+
+    moved_to: FloatArray
+    bound: FloatArray
+    follow: float
+
+
+def make_certificate(points: WeightedPoints, end: FixedPoint, step: Step | None, apart: float) -> dict[str, Any]:
+    """Plain values: the synopsis, start and fixed point, the cost of every pass, and the private step with its bound.
 
     All in unit coordinates of the bounds. `apart` is how far equal centroids were moved apart; mostly 0.
     """
@@ -46,7 +54,9 @@ def make_certificate(
         "sizes": end.sizes.tolist(),
         "zone_costs": list(end.before),
         "lloyd_costs": list(end.lloyd_costs),
-        "move_bound": None if radius is None else radius.tolist(),
+        "moved_to": None if step is None else step.moved_to.tolist(),
+        "move_bound": None if step is None else step.bound.tolist(),
+        "follow": None if step is None else step.follow,
         "apart": apart,
     }
 
@@ -70,9 +80,8 @@ def _verdicts(release: Release, plain: dict[str, Any]) -> list[Verdict]:
     lloyd_start = start if plain["lloyd_start"] is None else _matrix(plain["lloyd_start"], shape)
     before, costs = [list(map(number, plain[name])) for name in ("zone_costs", "lloyd_costs")]
     apart, n_points = number(plain["apart"]), whole(release.parameters["points"])
-    moves = np.abs(release.bounds.unit_of(release.centroids) - fixed)
-    allowed = np.zeros(shape) if plain["move_bound"] is None else _matrix(plain["move_bound"], shape)
-    if not 2 <= len(costs) <= MOST_PASSES or (allowed < 0).any():
+    step = _step(plain, shape)
+    if not 2 <= len(costs) <= MOST_PASSES:
         raise ValueError("numbers that no fit gives")
 
     again, found = lloyd_start.copy(), np.empty(len(costs))
@@ -82,7 +91,10 @@ def _verdicts(release: Release, plain: dict[str, Any]) -> list[Verdict]:
     every = [*before, *costs]
     slack = TOLERANCE * every[0] + 2.0**-60 * float(points.weights.sum())
     first = _cost(points, start)
-    released_sizes = np.array(release.sizes if plain["move_bound"] is None else plain["sizes"], np.float64)
+    released_sizes = np.array(release.sizes if step is None else plain["sizes"], np.float64)
+    moved_to = fixed if step is None else step.moved_to
+    last = fixed if step is None else release.bounds.clip_unit(follow(points, fixed, moved_to, step.follow))
+    allowed = np.zeros(shape) if step is None else step.bound
     return [
         Verdict("the assignment repeats at the fixed point", rest == 2),
         Verdict(
@@ -97,10 +109,25 @@ def _verdicts(release: Release, plain: dict[str, Any]) -> list[Verdict]:
         Verdict("converged, as it says", release.converged is True),
         Verdict(
             "no centroid moved farther than its bound",
-            0 <= apart <= MOST_APART and bool((moves <= allowed + apart + EDGE).all()),
+            bool((np.abs(moved_to - fixed) <= allowed + EDGE).all()),
+        ),
+        Verdict(
+            "the release is where the synopsis leads from there",
+            0 <= apart <= MOST_APART
+            and bool((np.abs(release.bounds.unit_of(release.centroids) - last) <= apart + EDGE).all()),
         ),
         Verdict("all centroids differ", len(np.unique(release.centroids, axis=0)) == shape[0]),
     ]
+
+
+def _step(plain: dict[str, Any], shape: tuple[int, ...]) -> Step | None:
+    if plain["move_bound"] is None:
+        return None
+    bound = _matrix(plain["move_bound"], shape)
+    step = Step(_matrix(plain["moved_to"], shape), bound, number(plain["follow"]))
+    if (bound < 0).any() or not 0 <= step.follow <= 1:
+        raise ValueError("numbers that no fit gives")
+    return step
 
 
 def _same(sizes: FloatArray, stated: Any) -> bool:

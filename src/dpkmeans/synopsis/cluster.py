@@ -90,6 +90,15 @@ def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, F
     return labels, sizes
 
 
+def means(points: WeightedPoints, centroids: FloatArray) -> FloatArray:
+    """The mean of each cell, shape (k, d); an empty one keeps its centroid."""
+    labels = np.full(len(points.points), -1, np.int32)
+    sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
+    kernels.assign(points.points, points.weights, centroids, labels, sizes, sums)
+    filled = sizes[:, None] > 0
+    return np.where(filled, sums / np.where(filled, sizes[:, None], 1.0), centroids)
+
+
 def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:
     """Mean of 1 - (distance to the own centroid)/(distance to the next), by weight. Source: Hruschka et al. (2004)."""
     if len(end.centroids) < 2:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.recentre import FOLLOW
 from dpkmeans.synopsis.signs import Signs
 from dpkmeans.synopsis.tree import Tree
 
@@ -22,7 +23,8 @@ TREE_FEATURES = 5  # from here on a tree always serves
 TREE_SIGNAL = 80.0  # between them, from here on
 SIGNS_FEATURES = 11  # from here on hyperplanes serve
 WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
-GRID_RECENTRE_SIGNAL = 100.0  # from here on a grid is re-centred
+GRID_RECENTRE_SIGNAL = 160.0  # from here on, divided by the number of features, a grid is re-centred
+LEAST_RECENTRE_SIGNAL = 55.0  # but not below this
 TREE_RECENTRE_SIGNAL = 150.0  # and a tree
 COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
 WIDE_SIGNAL = 500.0
@@ -37,6 +39,7 @@ class Plan:
     recentre_epsilon: Epsilon | None
     radius_epsilon: Epsilon | None = None  # where the radius is learned from the records
     reach: float = 0.5  # where it follows from the synopsis
+    follow: float = FOLLOW  # share of the step after it
 
 
 def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
@@ -51,7 +54,8 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
         return Plan(builder, epsilon - last - radius, last, radius)
     as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
     reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
-    if not recentre or signal < (GRID_RECENTRE_SIGNAL if as_grid else TREE_RECENTRE_SIGNAL):
+    enough = max(GRID_RECENTRE_SIGNAL / max(n_features, 1), LEAST_RECENTRE_SIGNAL) if as_grid else TREE_RECENTRE_SIGNAL
+    if not recentre or signal < enough:
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(0.5 if as_grid else 0.4)
     return Plan(Grid(unit=COARSE_UNIT) if as_grid else Tree(), epsilon - last, last, reach=reach)

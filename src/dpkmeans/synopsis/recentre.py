@@ -1,6 +1,7 @@
 """Private re-centring: centroids found on a synopsis move to noisy means of records. Proof: proofs/synopsis.md.
 
 One pass. Residuals are clipped to a radius that follows from released values alone; a smaller radius means less noise.
+What the next step would be is foretold by the synopsis, for nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Cube, Laplace
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.cluster import FixedPoint
+from dpkmeans.synopsis.cluster import FixedPoint, means
 from dpkmeans.synopsis.points import WeightedPoints
 from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.tree import cube_variance
@@ -24,6 +25,7 @@ from dpkmeans.synopsis.tree import cube_variance
 DEVIATIONS = 2.5
 SMALLEST = 2.0**-10
 SHRINK = 0.5  # of the noise, against the move; James and Stein have (d - 2)/d
+FOLLOW = 0.75  # of the step after it, as the synopsis foretells it
 TRUST_FROM = 1.0  # deviations of the noise; below it a count says nothing
 
 
@@ -73,6 +75,15 @@ def recentre(
     signal = np.maximum(np.sum(move**2, axis=1), 1e-300)
     trust = np.maximum(1.0 - SHRINK * noise / signal, 0.0) * (counts > TRUST_FROM * deviation)
     return Recentred(engine.bounds.clip_unit(centroids + trust[:, None] * move), radius, np.maximum(counts, 0.0))
+
+
+def follow(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, share: float) -> FloatArray:
+    """Go on from `moved` by a `share` of the next step of Lloyd's algorithm, shape (k, d). Post-processing.
+
+    The means of a synopsis are off from those of the records, here about as much as at its `fixed` point, where they
+    are the centroids. So the next step is about the change of its means.
+    """
+    return moved + share * (means(points, moved) - fixed)
 
 
 EDGES = np.concatenate([[0.0], 2.0 ** np.arange(-7, 1.01, 0.5)])
