@@ -1,0 +1,86 @@
+"""Writes the table of docs/quality.md anew from a run of the benchmark:
+
+python benchmarks/quality.py --json quality.json && python -m tools.quality_table quality.json
+
+Prints the cells that miss their target and those in which a rival is ahead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.quality import OURS, RIVALS, TARGETS
+from tools.markdown import as_table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "quality.md"
+TABLE = re.compile(r"^\| set \|.*\n(?:\|.*\n)+", flags=re.MULTILINE)
+TITLES = {
+    "iris": "Iris k=3",
+    "house": "House k=3",
+    "s1": "S1 k=15",
+    "birch2": "Birch2 k=5",
+    "image": "Image k=3",
+    "lifesci": "Lifesci k=3",
+    "adult6": "Adult k=5",
+    "a2": "A2 k=35",
+    "blobs10": "10 blobs, 100k×10",
+    "blobs64": "20 blobs, 100k×64",
+    "cube16": "16 blobs in a cube, 20k×16",
+}
+Cell = dict[str, Any]
+
+
+def shown(value: float) -> str:
+    """More digits near 1; a dash for what was left out."""
+    if math.isnan(value):
+        return "–"
+    for above, form in ((100, ".1f"), (10, ".3g"), (2, ".2f"), (1.1, ".3f")):
+        if value >= above:
+            return f"{value:{form}}"
+    return f"{value:.4f}"
+
+
+def target_of(cell: Cell) -> str:
+    """What is wanted of a cell, if anything."""
+    return TARGETS[cell["set"]].get(cell["epsilon"], "")
+
+
+def misses(cell: Cell) -> bool:
+    """Whether the median, rounded to the digits of the target, is above it."""
+    target = target_of(cell)
+    return target != "" and round(cell[OURS], len(target.partition(".")[2])) > float(target)
+
+
+def ahead(cell: Cell) -> list[str]:
+    """The rivals that do better."""
+    return [name for name in RIVALS if cell[name] < cell[OURS]]
+
+
+def line(cell: Cell) -> list[str]:
+    """One line of the table."""
+    notes = (["target missed"] if misses(cell) else []) + [f"`{name}` is better" for name in ahead(cell)]
+    ours, others = f"**{shown(cell[OURS])}**", [shown(cell[name]) for name in (*RIVALS, "lloyd")]
+    return [TITLES[cell["set"]], f"{cell['epsilon']:g}", target_of(cell), ours, *others, ", ".join(notes)]
+
+
+def table(cells: list[Cell]) -> str:
+    """The whole table as Markdown."""
+    names = ["no data" if name == "no data" else f"`{name}`" for name in (OURS, *RIVALS)]
+    header = ["set", "ε", "target", *names, "Lloyd", "note"]
+    return as_table(header, map(line, cells))
+
+
+if __name__ == "__main__":
+    found = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    page = PAGE.read_text("utf-8")
+    PAGE.write_text(TABLE.sub(lambda _: table(found), page, count=1), "utf-8")
+    for cell in found:
+        if misses(cell) or ahead(cell):
+            told = {name: round(cell[name], 4) for name in (OURS, *ahead(cell))}
+            print(TITLES[cell["set"]], cell["epsilon"], "target", target_of(cell), told)

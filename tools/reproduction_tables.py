@@ -1,0 +1,154 @@
+"""Writes the tables of docs/reproduction.md anew from the results of a run:
+
+dpkmeans reproduce all --runs 300 --out results && python -m tools.reproduction_tables results
+
+In the page, a comment names the table that follows it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.markdown import as_table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reproduction.md"
+MARKED = re.compile(r"(<!-- table: (.+) -->\n\n)(?:\|.*\n)*")
+FIGURES = ("convergence", "iteration_ratio", "quality", "quality_proved", "zones")
+Row = dict[str, str]
+Lines = list[list[str]]
+
+
+def number(row: Row, name: str, digits: int, error: bool = True) -> str:
+    """A number, with its standard error where there is one."""
+    value = f"{float(row[name]):.{digits}f}"
+    return f"{value} ± {float(row[name + '_error']):.{digits}f}" if error and row.get(name + "_error") else value
+
+
+def by_set(rows: list[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
+    """The title of each data set, and its rows by method."""
+    for title in dict.fromkeys(row["title"] for row in rows):
+        yield title, {row["method"]: row for row in rows if row["title"] == title}
+
+
+def passes(rows: list[Row], method: str) -> Lines:
+    """Passes of a strategy and of Lloyd's algorithm, with the paper's figures."""
+    column = "paper_passes" if method == "posterior" else "paper_passes_beside_prior"
+    names = ["Lloyd, paper", "Lloyd, ours", "difference", f"{method}, paper", f"{method}, ours"]
+    lines = [["", *names, "ratio, paper", "ratio, ours", "difference"]]
+    for title, found in by_set(rows):
+        lloyd, ours = found["lloyd"], found[method]
+        more = float(lloyd["passes"]) / float(lloyd[column]) - 1
+        lines.append([title, lloyd[column], number(lloyd, "passes", 2), f"{100 * more:+.1f} %", ours["paper_passes"]])
+        lines[-1] += [number(ours, "passes", 2), f"{float(ours['paper_ratio']):.2f}", number(ours, "ratio", 3)]
+        lines[-1].append(f"{float(ours['ratio_difference']):+.3f}")
+    return lines
+
+
+def convergence(rows: list[Row], _: str) -> Lines:
+    """Convergence degrees, and other readings of a match."""
+    others = {
+        "share_of_centroids": "share of centroids",
+        "cost_within_1_percent": "cost within 1 %",
+        "same_optimum": "exactly Lloyd's end",
+        "ends_at_local_optimum": "ends at a local optimum",
+    }
+    lines = [["", "posterior", "prior", *others.values()]]
+    for title, found in by_set(rows):
+        both = [found["posterior"], found["prior"]]
+        pairs = [" / ".join(number(row, name, 2, error=False) for row in both) for name in others]
+        lines.append([title, *(number(row, "degree", 3) for row in both), *pairs])
+    return lines
+
+
+def order(rows: list[Row], setting: str) -> Lines:
+    """Methods from the best to the worst."""
+    found = [[row["title"], row["order"]] for row in rows if row["setting"] == setting]
+    return [["", "best to worst: mean gap over all ε"], *found]
+
+
+def theorems(rows: list[Row], _: str) -> Lines:
+    """Each claim with the range over the data sets of what was measured, and where it fails."""
+    lines = [["claim", "says", "measured", "allowed", "verdict"]]
+    for claim in dict.fromkeys(row["claim"] for row in rows):
+        found = [row for row in rows if row["claim"] == claim]
+        least, most = (edge(float(row["measured"]) for row in found) for edge in (min, max))
+        limits = sorted({f"{float(row['allowed']):.3g}" for row in found}, key=float)
+        lines.append([claim, found[0]["says"], span(f"{least:.3g}", f"{most:.3g}"), span(limits[0], limits[-1])])
+        verdicts = {word: [row["title"] for row in found if row["verdict"] == word] for word in verdict_words(found)}
+        lines[-1].append("; ".join(told(word, titles, len(found)) for word, titles in verdicts.items()))
+    return lines
+
+
+def verdict_words(rows: list[Row]) -> list[str]:
+    """The verdicts that occur, in a fixed order."""
+    return sorted({row["verdict"] for row in rows}, key=lambda word: (word != "fails", word))
+
+
+def told(word: str, titles: list[str], n_all: int) -> str:
+    """A verdict and where it holds."""
+    strong = f"**{word}**" if word == "fails" else word
+    return strong if len(titles) == n_all else f"{strong} on {', '.join(titles)}"
+
+
+def span(least: str, most: str) -> str:
+    """From the least to the most."""
+    return least if least == most else f"{least} to {most}"
+
+
+def theorem_3(rows: list[Row], _: str) -> Lines:
+    """Theorem 3 set by set: its bound depends on the number of optima, which is estimated."""
+    lines = [["", "prior's degree", "bound", "number of optima m", "verdict"]]
+    for row in rows:
+        if row["claim"] == "Theorem 3":
+            note = row["note"].removeprefix("m: ")
+            lines.append([row["title"], number(row | {"measured_error": row["error"]}, "measured", 3)])
+            lines[-1] += [f"{float(row['allowed']):.3f}", note, told(row["verdict"], [], 0)]
+    return lines
+
+
+def readings(rows: list[Row], _: str) -> Lines:
+    """Other readings of the paper."""
+    ratios = ("posterior_ratio", "prior_ratio", "posterior_degree", "prior_degree")
+    lines = [["", "reading", "Lloyd", *(name.replace("_ratio", " / Lloyd").replace("_", " ") for name in ratios)]]
+    for row in rows:
+        values = [number(row, name, 2) if row[name] else "–" for name in ratios]
+        lines.append([row["title"], row["reading"], number(row, "lloyd", 1), *values])
+    return lines
+
+
+MAKERS: dict[str, Callable[[list[Row], str], Lines]] = {
+    "iterations": passes,
+    "convergence": convergence,
+    "order": order,
+    "theorems": theorems,
+    "theorem-3": theorem_3,
+    "readings": readings,
+}
+"""What a comment may name: how the table is made. A second word chooses a part of it."""
+
+
+def table(results: Path, name: str) -> str:
+    """One table as Markdown."""
+    what, _, part = name.partition(" ")
+    path = results / "tables" / f"{'theorems' if what == 'theorem-3' else what}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *lines = MAKERS[what](list(csv.DictReader(file)), part)
+    return as_table(header, lines)
+
+
+def refreshed(page: str, results: Path) -> str:
+    """The page with its tables taken from the results."""
+    return MARKED.sub(lambda found: found[1] + table(results, found[2]), page)
+
+
+if __name__ == "__main__":
+    results = Path(sys.argv[1])
+    PAGE.write_text(refreshed(PAGE.read_text("utf-8"), results), "utf-8")
+    for name in FIGURES:
+        shutil.copy(results / "figures" / f"{name}.png", ROOT / "docs" / "figures" / f"{name}.png")
