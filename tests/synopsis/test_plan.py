@@ -65,3 +65,9 @@ def test_many_features_with_a_weak_signal_pay_for_their_means_at_once():
     weak, strong = (make_plan(Epsilon.of(1.0), n, 10, 20) for n in (1000.0, 10_000.0))
     assert weak.recentre_epsilon is None
     assert strong.recentre_epsilon is not None
+
+
+def test_residuals_are_clipped_closer_on_a_grid_while_noise_outweighs_clipping():
+    weak, strong = (make_plan(Epsilon.of(1.0), n, 3, 2) for n in (1000.0, 10_000.0))
+    assert weak.deviations < strong.deviations
+    assert make_plan(Epsilon.of(1.0), 1000.0, 3, 7).deviations == strong.deviations

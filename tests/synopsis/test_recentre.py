@@ -77,16 +77,18 @@ def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by
 def test_the_radius_follows_the_distance_to_the_next_centroid_and_the_synopsis_deviations(k):
     points = WeightedPoints(np.random.default_rng(0).random((200, 2)), np.ones(200))
     end = to_fixed_point(points, points.points[:k].copy())
-    radius = radius_of(points, end, 0.5)
+    radius = radius_of(points, end, 0.5, 2.5)
     assert radius.shape == (k, 2)
     assert (radius >= SMALLEST).all()
     gaps = np.linalg.norm(end.centroids[:, None] - end.centroids, axis=2) + 9 * np.eye(k)
     assert (radius <= 0.5 * np.minimum(gaps.min(axis=1), 1.0)[:, None] + 1e-12).all()
+    spread = [points.points[end.labels == c].std(axis=0) for c in range(k)]
+    assert np.allclose(radius_of(points, end, 9.0, 1.5), 1.5 * np.array(spread))
 
 
 def test_a_cluster_that_is_one_point_gets_the_smallest_radius():
     points = WeightedPoints(np.array([[0.2, 0.2], [0.8, 0.8]]), np.ones(2))
-    assert (radius_of(points, to_fixed_point(points, points.points.copy()), 0.5) == SMALLEST).all()
+    assert (radius_of(points, to_fixed_point(points, points.points.copy()), 0.5, 2.5) == SMALLEST).all()
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.1])

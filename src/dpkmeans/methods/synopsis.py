@@ -110,7 +110,7 @@ class SynopsisMethod:
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
     ) -> FloatArray:
         if plan.radius_epsilon is None or plan.recentre_epsilon is None:
-            return radius_of(points, end, plan.reach)
+            return radius_of(points, end, plan.reach, plan.deviations)
         n = float(points.weights.sum())
         return learn_radius(
             engine, end.centroids, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng

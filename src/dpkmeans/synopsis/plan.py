@@ -27,7 +27,8 @@ GRID_RECENTRE_SIGNAL = 160.0  # from here on, divided by the number of features,
 LEAST_RECENTRE_SIGNAL = 55.0  # but not below this
 TREE_RECENTRE_SIGNAL = 150.0  # and a tree
 COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
-WIDE_SIGNAL = 500.0
+WIDE_SIGNAL = 500.0  # below it, noise outweighs what clipping does to a mean
+CLIPPED = 1.75  # deviations
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Plan:
     recentre_epsilon: Epsilon | None
     radius_epsilon: Epsilon | None = None  # where the radius is learned from the records
     reach: float = 0.5  # where it follows from the synopsis
+    deviations: float = 2.5  # and this as well
     follow: float = FOLLOW  # share of the step after it
 
 
@@ -58,4 +60,7 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
     if not recentre or signal < enough:
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(0.5 if as_grid else 0.4)
-    return Plan(Grid(unit=COARSE_UNIT) if as_grid else Tree(), epsilon - last, last, reach=reach)
+    if not as_grid:
+        return Plan(Tree(), epsilon - last, last, reach=reach)
+    deviations = CLIPPED if signal < WIDE_SIGNAL else Plan.deviations
+    return Plan(Grid(unit=COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)

@@ -22,7 +22,6 @@ from dpkmeans.synopsis.points import WeightedPoints
 from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.tree import cube_variance
 
-DEVIATIONS = 2.5
 SMALLEST = 2.0**-10
 SHRINK = 0.5  # of the noise, against the move; James and Stein have (d - 2)/d
 FOLLOW = 0.75  # of the step after it, as the synopsis foretells it
@@ -38,8 +37,8 @@ class Recentred:
     sizes: FloatArray
 
 
-def radius_of(points: WeightedPoints, end: FixedPoint, reach: float) -> FloatArray:
-    """How far residuals may reach, shape (k, d): `reach` times the distance to the next centroid, 2.5 deviations.
+def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations: float) -> FloatArray:
+    """How far residuals may reach, shape (k, d): `reach` times the distance to the next centroid, so many deviations.
 
     Deviations are those of the synopsis, per cluster and feature.
     """
@@ -51,7 +50,7 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float) -> FloatArr
     )
     gaps = cKDTree(end.centroids).query(end.centroids, k=2)[0][:, 1:]  # infinite where there is no other
     nearest = np.minimum(gaps, 1.0)
-    radius: FloatArray = np.maximum(np.minimum(reach * nearest, DEVIATIONS * np.sqrt(variance)), SMALLEST)
+    radius: FloatArray = np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), SMALLEST)
     return radius
 
 
