@@ -200,6 +200,30 @@ def test_leaves_tile_the_box_and_hold_the_points_of_their_prefix():
         assert np.flatnonzero(table_of(cells, center[prefix : prefix + 1].astype(np.float32))[:, 0]) == [prefix]
 
 
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 100])
+@pytest.mark.parametrize("name", BOXES)
+def test_counts_and_offsets_of_leaves_are_those_of_records_taken_one_by_one(name, n):
+    rng, box = np.random.default_rng(n), BOXES[name].unit_box
+    cells, leaf_of = Halvings(box, 7), rng.integers(5, size=2**7).astype(np.int32)
+    center, half = rng.random((5, len(box))) * box, rng.random((5, len(box))) * box
+    points = hard_points(rng, n, BOXES[name])
+    counts, leaves = np.zeros(cells.shape, np.int64), np.zeros((5, 1 + len(box)), np.int64)
+    for x in points.astype(np.float64):
+        lower, side, key = np.zeros(len(box)), box.copy(), 0
+        for feature in cells.features:
+            side[feature] /= 2
+            upper = side[feature] > 0 and x[feature] >= lower[feature] + side[feature]
+            lower[feature] += side[feature] if upper else 0.0
+            key = 2 * key + int(upper)
+        counts[key] += 1
+        leaf = leaf_of[key]
+        wide = half[leaf] > 0
+        offset = (x - center[leaf]) / np.where(wide, half[leaf], 1.0) * wide
+        leaves[leaf] += [UNIT, *np.rint(np.clip(offset, -1, 1) * UNIT).astype(np.int64)]
+    assert np.array_equal(table_of(cells, points), counts)
+    assert np.array_equal(table_of(Leaves(cells, leaf_of, center, half), points), leaves)
+
+
 def test_a_longest_side_is_halved_each_time_and_a_side_without_width_never():
     assert Halvings(np.array([1.0, 0.5, 0.0]), 5).features.tolist() == [0, 0, 1, 0, 1]
 

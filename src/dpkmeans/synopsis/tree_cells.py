@@ -53,28 +53,39 @@ class Halvings:
 
 
 @compiled
-def _key(
-    tiles: Float32Array, t: int, w: int, box: FloatArray, features: IntArray, lower: FloatArray, side: FloatArray
-) -> int:
+def _keys(
+    tiles: Float32Array,
+    t: int,
+    box: FloatArray,
+    features: IntArray,
+    lower: FloatArray,
+    side: FloatArray,
+    keys: IntArray,
+) -> None:
+    """The smallest cell of each point of a tile, `keys` (LANES,). `lower` (d, LANES) and `side` (d,) are scratch.
+
+    All points of a tile at once, without a branch: which half a point lies in cannot be foreseen.
+    """
     lower[:] = 0.0
     side[:] = box
-    key = 0
+    keys[:] = 0
     for feature in features:
         side[feature] *= 0.5
-        middle = lower[feature] + side[feature]
-        key *= 2
-        if tiles[t, feature, w] >= middle and side[feature] > 0.0:
-            lower[feature] = middle
-            key += 1
-    return key
+        half = side[feature]
+        for w in range(LANES):
+            middle = lower[feature, w] + half
+            above = tiles[t, feature, w] >= middle
+            lower[feature, w] = middle if above else lower[feature, w]
+            keys[w] = 2 * keys[w] + np.int64(above and half > 0.0)
 
 
 @compiled
 def _add_halvings(tiles: Float32Array, n: int, box: FloatArray, features: IntArray, table: IntArray) -> None:
-    lower, side = np.empty(len(box)), np.empty(len(box))
+    lower, side, keys = np.empty((len(box), LANES)), np.empty(len(box)), np.empty(LANES, np.int64)
     for t in range(len(tiles)):
+        _keys(tiles, t, box, features, lower, side, keys)
         for w in range(min(LANES, n - t * LANES)):
-            table[_key(tiles, t, w, box, features, lower, side), 0] += 1
+            table[keys[w], 0] += 1
 
 
 @dataclass(frozen=True)
@@ -110,12 +121,20 @@ def _add_leaves(
     half: FloatArray,
     table: IntArray,
 ) -> None:
-    lower, side = np.empty(len(box)), np.empty(len(box))
+    d = len(box)
+    lower, side, keys = np.empty((d, LANES)), np.empty(d), np.empty(LANES, np.int64)
+    divisor = np.where(half > 0.0, half, np.inf)  # a feature without a width has no offset
+    leaves, steps = np.zeros(LANES, np.int64), np.empty(LANES)
     for t in range(len(tiles)):
-        for w in range(min(LANES, n - t * LANES)):
-            leaf = leaf_of[_key(tiles, t, w, box, features, lower, side)]
-            table[leaf, 0] += UNIT
-            for j in range(len(box)):
-                if half[leaf, j] > 0.0:
-                    offset = (tiles[t, j, w] - center[leaf, j]) / half[leaf, j]
-                    table[leaf, 1 + j] += np.int64(np.rint(min(max(offset, -1.0), 1.0) * UNIT))
+        n_real = min(LANES, n - t * LANES)
+        _keys(tiles, t, box, features, lower, side, keys)
+        for w in range(LANES):
+            leaves[w] = leaf_of[keys[w]]
+        for w in range(n_real):
+            table[leaves[w], 0] += UNIT
+        for j in range(d):
+            for w in range(LANES):
+                offset = (tiles[t, j, w] - center[leaves[w], j]) / divisor[leaves[w], j]
+                steps[w] = np.rint(min(max(offset, -1.0), 1.0) * UNIT)
+            for w in range(n_real):
+                table[leaves[w], 1 + j] += np.int64(steps[w])
