@@ -59,10 +59,12 @@ class GridCells:
 
     def centers(self) -> FloatArray:
         """The middle of every small cell, shape (cells, d)."""
-        wide = self.box / self.outer
-        corners = positions(self.outer)
-        middles = [(p + (positions(c) + 0.5) / c) * wide for p, c in zip(corners, self.cuts, strict=True)]
-        return np.concatenate(middles)
+        part = np.repeat(np.arange(len(self.cuts)), np.diff(self.starts))
+        rest, cuts = np.arange(len(part)) - self.starts[part], self.cuts[part]
+        inside = np.empty(cuts.shape)
+        for j in reversed(range(len(self.box))):
+            rest, inside[:, j] = np.divmod(rest, cuts[:, j])
+        return np.asarray((positions(self.outer)[part] + (inside + 0.5) / cuts) * (self.box / self.outer))
 
 
 def positions(parts: IntArray) -> IntArray:
