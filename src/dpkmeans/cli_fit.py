@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpkmeans import cli_output as output
 from dpkmeans.cli_inputs import ESTIMATED, check_outputs, parse_bounds, sides
-from dpkmeans.cli_options import BoundsText, Clusters, GuaranteeName, Header, Json, open_ledger
-from dpkmeans.cli_scale import EngineName, NullsName, read_records, where
+from dpkmeans.cli_options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
+from dpkmeans.cli_scale import HERE, Place, read_records
 
 if TYPE_CHECKING:
     from dpkmeans.release import Release
@@ -34,16 +34,9 @@ def fit(
     init: str | None = None,
     max_iter: int | None = None,
     seed: int | None = None,
-    columns: str | None = None,
-    header: Header = None,
-    ledger: Path | None = None,
-    dataset: str | None = None,
-    analyst: str | None = None,
-    engine: EngineName | None = None,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    memory: str | None = None,
-    nulls: NullsName = "refuse",
+    reading: Reading = ANY,
+    spending: Spending = OWN,
+    place: Place = HERE,
     out: Path | None = None,
     transcript: Path | None = None,
     report: Path | None = None,
@@ -79,26 +72,6 @@ def fit(
         A safety net for methods that stop by themselves.
     seed:
         Makes the run repeatable and so not private; needs --guarantee none.
-    columns:
-        Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
-    header:
-        Whether the first row of a CSV file holds names. Found out by default.
-    ledger:
-        A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
-    dataset:
-        The name of these records in the ledger.
-    analyst:
-        In whose name to spend; by default the user's.
-    engine:
-        Where the work is done. By default one small file is held in memory, and all else is streamed.
-    scheduler:
-        Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default.
-    workers:
-        How many worker processes to start here (dask, spark).
-    memory:
-        What each of them may use, such as 500MB.
-    nulls:
-        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
         Write the model here (JSON).
     transcript:
@@ -109,14 +82,14 @@ def fit(
         Print the release as JSON.
     """
     pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
-    check_outputs(out, transcript, report, inputs=(data,) if ledger is None else (data, ledger))
+    check_outputs(out, transcript, report, inputs=(data, *spending.files()))
     if report is not None:
         from dpkmeans.report import require
 
         require()
-    place = where(engine, scheduler, workers, memory)
+    engine = place.where()
     with output.status(f"Reading {data}"):
-        table = read_records(data, columns, header, nulls, engine, place)
+        table = read_records(data, reading, place.engine, engine)
     release = fitted(
         table.records,
         table.names,
@@ -132,8 +105,8 @@ def fit(
         init=init,
         max_iter=max_iter,
         random_state=seed,
-        ledger=open_ledger(ledger, analyst),
-        dataset=dataset,
+        ledger=spending.store(),
+        dataset=spending.dataset,
     )
     _note_on_units(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from dpkmeans import cli_output as output
 from dpkmeans.cli import DATA, DONE
 from dpkmeans.cli_inputs import check_outputs, read_for, split_columns
-from dpkmeans.cli_options import Header, Json
-from dpkmeans.cli_scale import NullsName, in_memory, label_files, write_labels
+from dpkmeans.cli_options import Header, Json, NullsName
+from dpkmeans.cli_scale import in_memory, label_files, write_labels
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,10 +24,49 @@ Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header
 Json = Annotated[bool, Parameter(show_default=False)]
 
 
-def open_ledger(ledger: Path | None, analyst: str | None) -> Store | None:
-    """The durable ledger of the option --ledger, if it was given."""
-    if ledger is None:
-        return None
-    from dpkmeans.privacy.store import Store
+NullsName = Literal["refuse", "midpoint"]
 
-    return Store(ledger, analyst=analyst)
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    columns: str | None = None
+    """Columns to use, with commas, in this order: names, or numbers from 0 if there is no header."""
+
+    header: Header = None
+    """Whether the first row of a CSV file holds names. Found out by default."""
+
+    nulls: NullsName = "refuse"
+    """What becomes of missing values: they are refused, or the middle of the bounds takes their place."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Spending:
+    """From which budget."""
+
+    ledger: Path | None = None
+    """A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn."""
+
+    dataset: str | None = None
+    """The name of these records in the ledger."""
+
+    analyst: str | None = None
+    """In whose name to spend; by default the user's."""
+
+    def files(self) -> tuple[Path, ...]:
+        """The ledger's file, if there is one: no output may replace it."""
+        return () if self.ledger is None else (self.ledger,)
+
+    def store(self) -> Store | None:
+        """The durable ledger, if there is one."""
+        if self.ledger is None:
+            return None
+        from dpkmeans.privacy.store import Store
+
+        return Store(self.ledger, analyst=self.analyst)
+
+
+ANY, OWN = Reading(), Spending()

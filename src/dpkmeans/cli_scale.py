@@ -8,11 +8,15 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from cyclopts import Parameter
+
 from dpkmeans import cli_output as output
 from dpkmeans.cli_inputs import read, split_columns
+from dpkmeans.cli_options import NullsName, Reading
 from dpkmeans.errors import DataError, FileError, MethodError
 
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from dpkmeans.release import Release
 
 EngineName = Literal["memory", "stream", "dask", "spark"]
-NullsName = Literal["refuse", "midpoint"]
 SMALL = 2**27  # bytes up to which one file is read into memory unless an engine is named
 
 
@@ -41,21 +44,41 @@ def _is_pattern(data: Path) -> bool:
     return not data.exists() and glob.has_magic(str(data))
 
 
-def where(engine: str | None, scheduler: str | None, workers: int | None, memory: str | None) -> Where:
-    """The engine that the options describe."""
-    from dpkmeans.engines.clusters import Dask, Spark, Stream
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Where the work is done."""
 
-    if engine not in ("dask", "spark") and not (scheduler is None and workers is None and memory is None):
-        raise MethodError("--scheduler, --workers and --memory are for --engine dask and --engine spark.")
-    if workers is not None and workers < 1:
-        raise MethodError(f"--workers must be at least 1; got {workers}.")
-    if memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", memory):
-        raise MethodError(f"--memory must be a size such as 500MB or 2GB; got {memory!r}.")
-    if engine == "dask":
-        return Dask(scheduler=scheduler, workers=workers, memory=memory, watch=show_pass)
-    if engine == "spark":
-        return Spark(master=scheduler, workers=workers, memory=memory, watch=show_pass)
-    return "memory" if engine == "memory" else Stream(watch=show_pass)
+    engine: EngineName | None = None
+    """Where the work is done. By default one small file is held in memory, and all else is streamed."""
+
+    scheduler: str | None = None
+    """Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default."""
+
+    workers: int | None = None
+    """How many worker processes to start here (dask, spark)."""
+
+    memory: str | None = None
+    """What each of them may use, such as 500MB."""
+
+    def where(self) -> Where:
+        """The engine that the options describe."""
+        from dpkmeans.engines.clusters import Dask, Spark, Stream
+
+        if self.engine not in ("dask", "spark") and (self.scheduler, self.workers, self.memory) != (None, None, None):
+            raise MethodError("--scheduler, --workers and --memory are for --engine dask and --engine spark.")
+        if self.workers is not None and self.workers < 1:
+            raise MethodError(f"--workers must be at least 1; got {self.workers}.")
+        if self.memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", self.memory):
+            raise MethodError(f"--memory must be a size such as 500MB or 2GB; got {self.memory!r}.")
+        if self.engine == "dask":
+            return Dask(scheduler=self.scheduler, workers=self.workers, memory=self.memory, watch=show_pass)
+        if self.engine == "spark":
+            return Spark(master=self.scheduler, workers=self.workers, memory=self.memory, watch=show_pass)
+        return "memory" if self.engine == "memory" else Stream(watch=show_pass)
+
+
+HERE = Place()
 
 
 class Records(NamedTuple):
@@ -66,24 +89,17 @@ class Records(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def read_records(
-    data: Path,
-    columns: str | None,
-    header: bool | None,
-    nulls: NullsName,
-    engine: EngineName | None = None,
-    place: Where = None,
-) -> Records:
+def read_records(data: Path, reading: Reading, engine: EngineName | None = None, place: Where = None) -> Records:
     """The records of the columns that were asked for, where `engine` and the size of the files say."""
-    if in_memory(data, engine, nulls):
-        table = read(data, columns, header)
+    if in_memory(data, engine, reading.nulls):
+        table = read(data, reading.columns, reading.header)
         return Records(table.records, table.records.shape[1], table.names)
     from dpkmeans.opening import open_data
     from dpkmeans.sources import Files
 
-    chosen = split_columns(columns)
-    files = Files(data, None if chosen is None else tuple(chosen), nulls, header)
-    opened = open_data(files, place or where(None, None, None, None))
+    chosen = split_columns(reading.columns)
+    files = Files(data, None if chosen is None else tuple(chosen), reading.nulls, reading.header)
+    opened = open_data(files, place or HERE.where())
     return Records(opened, opened.n_features, opened.names)
 
 

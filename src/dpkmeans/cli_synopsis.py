@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from dpkmeans import cli_output as output
 from dpkmeans.cli_inputs import check_outputs, parse_bounds, sides
-from dpkmeans.cli_options import BoundsText, Clusters, GuaranteeName, Header, Json, open_ledger
-from dpkmeans.cli_scale import NullsName, read_records
+from dpkmeans.cli_options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
+from dpkmeans.cli_scale import read_records
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -31,12 +31,8 @@ def synopsis(
     guarantee: GuaranteeName = "proved",
     n_records: int | None = None,
     seed: int | None = None,
-    columns: str | None = None,
-    header: Header = None,
-    nulls: NullsName = "refuse",
-    ledger: Path | None = None,
-    dataset: str | None = None,
-    analyst: str | None = None,
+    reading: Reading = ANY,
+    spending: Spending = OWN,
     json: Json = False,
 ) -> None:
     """Spend epsilon once on weighted points that stand for the records. Whatever is made of them later is free.
@@ -59,25 +55,13 @@ def synopsis(
         The number of records, only if it is public.
     seed:
         Makes the run repeatable and so not private; needs --guarantee none.
-    columns:
-        Columns to use, with commas, in this order: names, or numbers from 0 if there is no header.
-    header:
-        Whether the first row of a CSV file holds names. Found out by default.
-    nulls:
-        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
-    ledger:
-        A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn.
-    dataset:
-        The name of these records in the ledger.
-    analyst:
-        In whose name to spend; by default the user's.
     json:
         Print what was made as JSON; its points are in the file.
     """
     pairs = parse_bounds(bounds)
-    check_outputs(out, inputs=(data,) if ledger is None else (data, ledger))
+    check_outputs(out, inputs=(data, *spending.files()))
     with output.status(f"Reading {data}"):
-        table = read_records(data, columns, header, nulls)
+        table = read_records(data, reading)
     with output.status("Making a synopsis"):
         from dpkmeans.api import make_synopsis
 
@@ -89,8 +73,8 @@ def synopsis(
             n_records=n_records,
             guarantee=guarantee,
             random_state=seed,
-            ledger=open_ledger(ledger, analyst),
-            dataset=dataset,
+            ledger=spending.store(),
+            dataset=spending.dataset,
         )
     replace(made, feature_names=table.names).save(out)
     if json:
