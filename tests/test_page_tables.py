@@ -29,6 +29,11 @@ def test_the_quality_table_says_which_targets_are_missed_and_which_rivals_are_ah
     assert line(cell(privgene=float("nan")))[8] == "–"
 
 
+def test_of_two_benchmark_runs_the_later_one_counts_where_it_has_something_to_say():
+    (both,) = quality_table.merged([[cell(synopsis=1.2, su=1.4)], [{"set": "s1", "epsilon": 0.5, "synopsis": 1.1}]])
+    assert (both["synopsis"], both["su"]) == (1.1, 1.4)
+
+
 def test_the_quality_page_has_the_table_that_the_tool_writes():
     page = quality_table.PAGE.read_text("utf-8")
     (found,) = quality_table.TABLE.findall(page)

@@ -2,7 +2,8 @@
 
 python benchmarks/quality.py --json quality.json && python -m tools.quality_table quality.json
 
-Prints the cells that miss their target and those in which a rival is ahead.
+More files may follow, of a part with more runs a cell. Prints the cells that miss their target, and those in which a
+rival is ahead.
 """
 
 from __future__ import annotations
@@ -76,8 +77,16 @@ def table(cells: list[Cell]) -> str:
     return as_table(header, map(line, cells))
 
 
+def merged(runs: list[list[Cell]]) -> list[Cell]:
+    """The cells of several runs; where two have the same method, the later one counts."""
+    found: dict[tuple[str, float], Cell] = {}
+    for cell in (cell for run in runs for cell in run):
+        found.setdefault((cell["set"], cell["epsilon"]), {}).update(cell)
+    return list(found.values())
+
+
 if __name__ == "__main__":
-    found = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    found = merged([json.loads(Path(path).read_text("utf-8")) for path in sys.argv[1:]])
     page = PAGE.read_text("utf-8")
     PAGE.write_text(TABLE.sub(lambda _: table(found), page, count=1), "utf-8")
     for cell in found:
