@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
 MARKED = re.compile(r"(<!-- table: (.+) -->\n\n)(?:\|.*\n)*")
 FIGURES = ("convergence", "iteration_ratio", "quality", "quality_proved", "zones")
+HERE = "reproduction_"  # what the pictures of this page begin with
 Row = dict[str, str]
 Lines = list[list[str]]
 
@@ -151,4 +152,4 @@ if __name__ == "__main__":
     results = Path(sys.argv[1])
     PAGE.write_text(refreshed(PAGE.read_text("utf-8"), results), "utf-8")
     for name in FIGURES:
-        shutil.copy(results / "figures" / f"{name}.png", ROOT / "docs" / "figures" / f"{name}.png")
+        shutil.copy(results / "figures" / f"{name}.png", ROOT / "docs" / "figures" / f"{HERE}{name}.png")
