@@ -108,6 +108,19 @@ class SlowCount:
         table[0, 0] += n
 
 
+def two_workers(client):
+    """Process ids of the Dask workers, once there are two: one has to outlive the other.
+
+    A nanny whose worker is killed while it starts may give up; then a further worker is started.
+    """
+    try:
+        client.wait_for_workers(2, timeout=30)
+    except TimeoutError:
+        client.cluster.scale(len(client.cluster.worker_spec) + 1)
+        client.wait_for_workers(2, timeout=60)
+    return sorted(client.run(os.getpid).values())
+
+
 def kill_soon(pid, after=0.25):
     """Kill a process without a warning, a moment from now."""
     timer = threading.Timer(after, os.kill, (pid, signal.SIGKILL))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, write_parquet
+from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, two_workers, write_parquet
 
 from dpkmeans import DPKMeans
 from dpkmeans.bounds import Bounds
@@ -82,7 +81,7 @@ def test_killed_workers_change_nothing(client, tmp_path):
     engine = open_data(folder, Dask(client=client)).engine(BOX)
     engine.count()
     for i in range(10):
-        pids = sorted(client.run(os.getpid).values())
+        pids = two_workers(client)
         timer = kill_soon(pids[i % len(pids)])
         assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
         timer.join()
@@ -149,7 +148,7 @@ def test_arrays_in_memory_are_sent_and_survive_a_killed_worker(client, monkeypat
     engine = open_data(X, Dask(client=client)).engine(BOX)
     assert len(engine._parts) == 6
     same_statistics(engine)
-    timer = kill_soon(min(client.run(os.getpid).values()), after=0.1)
+    timer = kill_soon(two_workers(client)[0], after=0.1)
     assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
     timer.join()
     same_statistics(engine)
