@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.quality import OURS, RIVALS
 from tools import quality_table, reproduction_tables
+from tools.quality_table import OURS, RIVALS
 from tools.reproduction_tables import MARKED
 
 from dpkmeans.experiments.problems import problem_of

@@ -84,19 +84,22 @@ def to_fixed_point(points: WeightedPoints, start: FloatArray) -> FixedPoint:
 
 def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray]:
     """Labels (m,) and the weight of each cell (k,)."""
-    labels = np.full(len(points.points), -1, np.int32)
-    sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
-    kernels.assign(points.points, points.weights, centroids, labels, sizes, sums)
+    labels, sizes, _ = _cells(points, centroids)
     return labels, sizes
 
 
 def means(points: WeightedPoints, centroids: FloatArray) -> FloatArray:
     """The mean of each cell, shape (k, d); an empty one keeps its centroid."""
+    _, sizes, sums = _cells(points, centroids)
+    filled = sizes[:, None] > 0
+    return np.where(filled, sums / np.where(filled, sizes[:, None], 1.0), centroids)
+
+
+def _cells(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray, FloatArray]:
     labels = np.full(len(points.points), -1, np.int32)
     sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
     kernels.assign(points.points, points.weights, centroids, labels, sizes, sums)
-    filled = sizes[:, None] > 0
-    return np.where(filled, sums / np.where(filled, sizes[:, None], 1.0), centroids)
+    return labels, sizes, sums
 
 
 def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:

@@ -25,7 +25,7 @@ SIGNS_FEATURES = 11  # from here on hyperplanes serve
 WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
 GRID_RECENTRE_SIGNAL = 160.0  # from here on, divided by the number of features, a grid is re-centred
 LEAST_RECENTRE_SIGNAL = 55.0  # but not below this
-TREE_RECENTRE_SIGNAL = 150.0  # and a tree
+TREE_RECENTRE_SIGNAL = 150.0  # from here on a tree is re-centred
 COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
 WIDE_SIGNAL = 500.0  # below it, noise outweighs what clipping does to a mean
 CLIPPED = 1.75  # deviations
@@ -40,7 +40,7 @@ class Plan:
     recentre_epsilon: Epsilon | None
     radius_epsilon: Epsilon | None = None  # where the radius is learned from the records
     reach: float = 0.5  # where it follows from the synopsis
-    deviations: float = 2.5  # and this as well
+    deviations: float = 2.5  # of the synopsis, which limit it as well
     follow: float = FOLLOW  # share of the step after it
 
 
