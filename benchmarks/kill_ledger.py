@@ -30,13 +30,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact
 from dpkmeans.errors import BudgetError
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact
+from dpkmeans.privacy.durable.ledger import Account, DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
-from dpkmeans.privacy.store import Account, Store
 
 WRITERS = 8
 POINTS = ("before the commit", "between commit and noise", "between noise and release")
@@ -48,7 +48,7 @@ EXACT = Exact(np.array([1000], dtype=np.int64))
 class Writer:
     """One process: spends and draws until it is killed, or until it reaches its point."""
 
-    def __init__(self, store: Store, log: Path, point: str | None) -> None:
+    def __init__(self, store: DurableLedger, log: Path, point: str | None) -> None:
         self.store, self.point = store, point
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.random = random.Random(os.getpid())
@@ -104,7 +104,7 @@ class Writer:
                 self.note("refused")
 
 
-def spawn(store: Store, folder: Path, forced: bool) -> int:
+def spawn(store: DurableLedger, folder: Path, forced: bool) -> int:
     point = random.choice(POINTS) if forced else None
     pid = os.fork()
     if pid == 0:
@@ -116,7 +116,7 @@ def spawn(store: Store, folder: Path, forced: bool) -> int:
     return pid
 
 
-def storm(store: Store, folder: Path, kills: int) -> Counter[str]:
+def storm(store: DurableLedger, folder: Path, kills: int) -> Counter[str]:
     """Keep eight writers going until `kills` of them were killed."""
     done: Counter[str] = Counter()
     writers: dict[int, float] = {}
@@ -141,7 +141,7 @@ def storm(store: Store, folder: Path, kills: int) -> Counter[str]:
     return done
 
 
-def judge(store: Store, folder: Path) -> dict[str, object]:
+def judge(store: DurableLedger, folder: Path) -> dict[str, object]:
     """What the logs and the ledger say about each other."""
     found = store.verify()
     reserved: dict[str, int] = {}
@@ -183,7 +183,7 @@ def judge(store: Store, folder: Path) -> dict[str, object]:
     }
 
 
-def speed(store: Store, seconds: float) -> dict[str, float]:
+def speed(store: DurableLedger, seconds: float) -> dict[str, float]:
     """Spends per second of all writers together: each an entry of its own, and within promised totals."""
     rates = {}
     for name, promised in (("each an entry", None), ("within promised totals", Epsilon(10_000))):
@@ -217,7 +217,7 @@ def main() -> int:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store = Store.create(folder / "ledger.db", analyst="kill test")
+        store = DurableLedger.create(folder / "ledger.db", analyst="kill test")
         store.add(WIDE, 1000.0)
         store.add(TIGHT, given.cap)
         Laplace(TOTAL, 1).release(EXACT, ledger=Ledger(), rng=Randomness.secure(), label="loads what forks then share")

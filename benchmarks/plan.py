@@ -1,9 +1,9 @@
 """Fits the public model behind `dpkmeans plan`: loss = cost / best Lloyd cost - 1 of single fits.
 
-    python benchmarks/plan.py --sets 200 --rows plan_rows.jsonl --write src/dpkmeans/plan_model.json --real
+    python benchmarks/plan.py --sets 200 --rows plan_rows.jsonl --write src/dpkmeans/planning/loss_model.json --real
 
 What was measured is kept in the file --rows, and a set that is there is not run again. The model itself is in
-`dpkmeans.loss_model`: a Gaussian process per method, whose few numbers are fitted here by maximum likelihood. It learns
+`dpkmeans.planning.loss_model`: a Gaussian process per method, fitted here by maximum likelihood. It learns
 from synthetic sets only. Each is also predicted by a fit that has not seen it (ten folds), and with --real eight sets
 are predicted that are in no fit; they come from DPKMEANS_DATA, else ../shared/data. How far off these predictions are
 is stored next to the model.
@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import WeakSignalWarning
-from dpkmeans.loss_model import LossModel, features, log_loss, straight, surfaces_from
-from dpkmeans.methods import make_method
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.registry import make_method
+from dpkmeans.planning.loss_model import LossModel, features, log_loss, straight, surfaces_from
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -34,7 +34,7 @@ METHODS = ("synopsis", "su", "blum", "dwork", "su-hybrid")
 REAL = ("iris", "house", "s1", "birch2", "image", "lifesci", "adult6", "a2")
 REAL_EPSILONS = (0.1, 0.5, 1.0)
 FOLDS = 10
-MOST_FOR_LENGTHS = 200  # rows from which heights and lengths are fitted: the time grows with their cube
+MAX_FOR_LENGTHS = 200  # rows from which heights and lengths are fitted: the time grows with their cube
 
 Row = dict[str, Any]
 
@@ -127,7 +127,7 @@ def fitted(rows: list[Row]) -> dict[str, Any]:
         y = log_loss([r["loss"][method] for r in rows]).round(3)
         line = np.linalg.lstsq(straight(points), y, rcond=None)[0].round(4)
         kernel = ConstantKernel(1.0) * RBF(np.ones(4), (0.3, 30.0)) + WhiteKernel(0.3, (0.01, 10.0))
-        few = slice(None, None, max(1, len(rows) // MOST_FOR_LENGTHS))
+        few = slice(None, None, max(1, len(rows) // MAX_FOR_LENGTHS))
         process = GaussianProcessRegressor(kernel).fit(points[few], (y - straight(points) @ line)[few])
         height, lengths = process.kernel_.k1.k1.constant_value, process.kernel_.k1.k2.length_scale
         content["methods"][method] = {

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import WeakSignalWarning
-from dpkmeans.iteration.starts import SpherePacking
-from dpkmeans.methods import make_method
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.loop.initializers import SpherePacking
+from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

@@ -62,8 +62,8 @@ def timed(function, cpu=time.process_time) -> dict[str, float]:
 
 
 def measure(what: str, folder: Path) -> dict[str, float]:
-    from dpkmeans.bounds import Bounds
-    from dpkmeans.opening import open_data
+    from dpkmeans.core.bounds import Bounds
+    from dpkmeans.data.open import open_data
 
     centroids = np.random.default_rng(0).random((K, D))
     if what == "read":
@@ -89,7 +89,7 @@ def peak_mb() -> float:
 
 
 def where(what: str):
-    from dpkmeans.engines.clusters import Dask, Spark
+    from dpkmeans.engines.config import Dask, Spark
 
     return {"dask": Dask(workers=2), "spark": Spark(workers=2)}.get(what, what)
 

@@ -24,9 +24,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import speed_parts
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.privacy.exact import reveal
 from timing import best, measure
 from workloads import REAL, TARGETS, WORKLOADS, records, rows
 

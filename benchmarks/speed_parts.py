@@ -15,9 +15,9 @@ from unittest import mock
 import numpy as np
 
 from dpkmeans import DPKMeans
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines import lloyd
+from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels import lloyd
 from timing import Timed, best, elsewhere, here, measure, take_turns
 from workloads import WORKLOADS, records, rows
 

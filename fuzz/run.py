@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 with atheris.instrument_imports(
-    include=["dpkmeans.files", "dpkmeans.plain", "dpkmeans.release", "dpkmeans.cli_inputs"]
+    include=["dpkmeans.storage.json_files", "dpkmeans.storage.codec", "dpkmeans.core.release", "dpkmeans.cli.inputs"]
 ):
     from fuzz.targets import TARGETS
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dpkmeans.bounds import Bounds
-from dpkmeans.cli_inputs import parse_bounds, sides
+from dpkmeans.cli.inputs import parse_bounds, sides
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.release import Release, read_transcript
 from dpkmeans.errors import DPKMeansError
-from dpkmeans.privacy.store import Store
-from dpkmeans.release import Release, read_transcript
+from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.synopsis.synopsis import Synopsis
 
 Target = Callable[[bytes], bool]
@@ -86,7 +86,7 @@ def ledger(data: bytes) -> bool:
     """A ledger file: it can be looked at, checked and spent from, or refuses."""
 
     def read(path: Path) -> None:
-        store = Store(path, analyst="fuzz", patience=0.05)
+        store = DurableLedger(path, analyst="fuzz", patience=0.05)
         try:
             store.datasets()
             store.verify()
@@ -229,11 +229,11 @@ def seeds() -> dict[str, list[bytes]]:
                 found["transcript"].append(path.read_bytes())
         _small_synopsis().save(path)
         found["synopsis"].append(path.read_bytes())
-        store = Store.create(Path(name) / "ledger.db", analyst="fuzz")
+        store = DurableLedger.create(Path(name) / "ledger.db", analyst="fuzz")
         store.add("visits", 1.0)
         for promised in (0.2, None):
             account = store.account("visits", promised=promised, note="fuzz")
-            from dpkmeans.privacy.epsilon import Epsilon
+            from dpkmeans.core.epsilon import Epsilon
             from dpkmeans.privacy.ledger import Ledger
 
             budget = Ledger(promised, parent=account)
@@ -248,10 +248,10 @@ def seeds() -> dict[str, list[bytes]]:
 def _small_synopsis() -> Synopsis:
     import numpy as np
 
-    from dpkmeans.guarantee import Guarantee
-    from dpkmeans.privacy.epsilon import Epsilon
+    from dpkmeans.core.epsilon import Epsilon
+    from dpkmeans.core.guarantee import Guarantee
     from dpkmeans.privacy.ledger import Spend
-    from dpkmeans.synopsis.points import WeightedPoints
+    from dpkmeans.synopsis.weighted_points import WeightedPoints
 
     points = WeightedPoints(np.array([[0.25, 0.5], [0.75, 0.5], [0.5, 0.125]]), np.array([10.0, 20.0, 5.5]))
     spends = (Spend("tree", (Epsilon.of(1.0),)),)

@@ -59,7 +59,8 @@ def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere():
 def documented() -> dict[str, Any]:
     """What a user calls: exported names, plots, and methods of the estimator and the synopsis."""
     import dpkmeans
-    from dpkmeans import planning, plot
+    from dpkmeans import plot
+    from dpkmeans.planning import advice as planning
 
     found = {name: getattr(dpkmeans, name) for name in dpkmeans.__all__ if name != "__version__"}
     found |= {f"plot.{name}": getattr(plot, name) for name in plot.__all__}

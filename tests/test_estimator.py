@@ -23,7 +23,7 @@ from dpkmeans.errors import (
     MethodError,
     NotConvergedWarning,
 )
-from dpkmeans.methods import lloyd, posterior, prior
+from dpkmeans.methods.registry import lloyd, posterior, prior
 
 X = np.random.default_rng(0).random((300, 2))
 

@@ -11,8 +11,8 @@ from tools import quality_table, reproduction_tables
 from tools.quality_table import OURS, RIVALS
 from tools.reproduction_tables import MARKED
 
-from dpkmeans.experiments.problems import problem_of
-from dpkmeans.experiments.reproduce import Order, reproduce
+from dpkmeans.reproduction.baselines import problem_of
+from dpkmeans.reproduction.reproduce import Order, reproduce
 
 DATA = Path(os.environ.get("DPKMEANS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 

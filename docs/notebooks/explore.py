@@ -10,7 +10,7 @@
 from matplotlib.figure import Figure
 
 from dpkmeans import make_synopsis, plot
-from dpkmeans.demo import visits
+from dpkmeans.demo.towns import visits
 
 synopsis = make_synopsis(visits(20_000), epsilon=1.0, bounds=(0, 100), n_clusters=12)
 print(len(synopsis.points), "points,", synopsis.epsilon_spent, "spent")

@@ -8,7 +8,7 @@
 # Made-up visits around eight towns, a public box, and one spend of ε = 1.
 # %%
 from dpkmeans import DPKMeans
-from dpkmeans.demo import FEATURES, match, visits
+from dpkmeans.demo.towns import FEATURES, match, visits
 
 X = visits(20_000)
 model = DPKMeans(n_clusters=8, epsilon=1.0, bounds=(0, 100)).fit(X)

@@ -14,7 +14,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from dpkmeans import DPKMeans, plot
-from dpkmeans.demo import visits
+from dpkmeans.demo.towns import visits
 
 release = DPKMeans(8, epsilon=1.0, bounds=(0, 100), method="synopsis-posterior").fit(visits(20_000)).release_
 steps = max(zone.iteration for zone in release.transcript)

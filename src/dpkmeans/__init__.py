@@ -8,25 +8,35 @@ __version__ = "0.1.0"
 
 _HOME = {
     "DPKMeans": "dpkmeans.estimator",
-    "Bounds": "dpkmeans.bounds",
-    "Release": "dpkmeans.release",
-    "Guarantee": "dpkmeans.guarantee",
+    "Bounds": "dpkmeans.core.bounds",
+    "Release": "dpkmeans.core.release",
+    "Guarantee": "dpkmeans.core.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
     "Synopsis": "dpkmeans.synopsis.synopsis",
-    "make_synopsis": "dpkmeans.api",
-    "Store": "dpkmeans.privacy.store",
+    "make_synopsis": "dpkmeans.session",
+    "DurableLedger": "dpkmeans.privacy.durable.ledger",
 }
 
-__all__ = ["Bounds", "DPKMeans", "Guarantee", "Ledger", "Release", "Store", "Synopsis", "__version__", "make_synopsis"]
+__all__ = [
+    "Bounds",
+    "DPKMeans",
+    "DurableLedger",
+    "Guarantee",
+    "Ledger",
+    "Release",
+    "Synopsis",
+    "__version__",
+    "make_synopsis",
+]
 
 if TYPE_CHECKING:
-    from dpkmeans.api import make_synopsis
-    from dpkmeans.bounds import Bounds
+    from dpkmeans.core.bounds import Bounds
+    from dpkmeans.core.guarantee import Guarantee
+    from dpkmeans.core.release import Release
     from dpkmeans.estimator import DPKMeans
-    from dpkmeans.guarantee import Guarantee
+    from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger
-    from dpkmeans.privacy.store import Store
-    from dpkmeans.release import Release
+    from dpkmeans.session import make_synopsis
     from dpkmeans.synopsis.synopsis import Synopsis
 
 

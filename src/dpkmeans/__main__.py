@@ -2,7 +2,7 @@
 
 import sys
 
-from dpkmeans.cli import main
+from dpkmeans.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,30 +13,30 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpkmeans.arrays import AnyArray, FloatArray, LabelArray
-from dpkmeans.bounds import FROM_DATA, Bounds
-from dpkmeans.data import as_records
-from dpkmeans.engines.blocks import BlockEngine
-from dpkmeans.engines.clusters import Dask, Spark
-from dpkmeans.engines.lazy import label_dask, label_spark
+from dpkmeans._typing import AnyArray, FloatArray, LabelArray
+from dpkmeans.core.bounds import FROM_DATA, Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.guarantee import as_label, check_accepted, check_accountable
+from dpkmeans.core.release import Release
+from dpkmeans.data.open import OpenedData, Where, is_dask, is_spark, open_data
+from dpkmeans.data.source import FrameSource
+from dpkmeans.data.validate import as_records
+from dpkmeans.engines.block_engine import BlockEngine
+from dpkmeans.engines.config import Dask, Spark
+from dpkmeans.engines.lazy_labels import label_dask, label_spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError
-from dpkmeans.guarantee import as_label, check_accepted, check_accountable
-from dpkmeans.methods import make_method
 from dpkmeans.methods.base import Method, guarantee_of
-from dpkmeans.opening import Opened, Where, is_dask, is_spark, open_data
-from dpkmeans.privacy.box import estimate_bounds
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.bounds_estimate import estimate_bounds
+from dpkmeans.methods.registry import make_method
+from dpkmeans.privacy.durable.ledger import Account, DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.store import Account, Store
-from dpkmeans.release import Release
-from dpkmeans.sources import Frame
 
 DEFAULT_METHOD = "synopsis"
-MOST_CLUSTERS = 2**20
+MAX_CLUSTERS = 2**20
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -60,7 +60,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     max_iter : a safety net for methods that stop by themselves.
     n_records : the number of records, if it is public; methods that need it otherwise spend a share on it.
     random_state : makes noise predictable, so the label becomes `none`. Leave it out for private results.
-    ledger : a `Ledger` that sees every spend of this fit as well, or the path of a durable one (or its `Store`).
+    ledger : a `Ledger` that also sees every spend of this fit, or a durable one: its path or a `DurableLedger`.
     dataset : the name of the records in a durable ledger. Their cap there holds over all fits, by anyone; what this
         fit spends is on the disk before its noise is drawn.
     engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
@@ -105,7 +105,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         max_iter: int | None = None,
         n_records: int | None = None,
         random_state: Any = None,
-        ledger: Ledger | Store | str | PathLike[str] | None = None,
+        ledger: Ledger | DurableLedger | str | PathLike[str] | None = None,
         dataset: str | None = None,
         engine: Where = None,
         bounds_epsilon: float | None = None,
@@ -187,7 +187,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).predict(X[:5]).shape
         (5,)
         """
-        frame = X if isinstance(X, Frame) else Frame(X)
+        frame = X if isinstance(X, FrameSource) else FrameSource(X)
         if is_dask(frame.records) or is_spark(frame.records):
             check_is_fitted(self)
             opened = self._opened(X, reset=False)
@@ -245,9 +245,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             self._finite(opened.records)
         return opened.engine(self.release_.bounds)
 
-    def _opened(self, X: Any, *, reset: bool) -> Opened:
+    def _opened(self, X: Any, *, reset: bool) -> OpenedData:
         """The records, checked against the names and the number of features of the fit unless this is one."""
-        records = X.records if isinstance(X, Frame) else X
+        records = X.records if isinstance(X, FrameSource) else X
         far = is_dask(records) or is_spark(records)
         named = isinstance(X, str | Path) or (far and hasattr(records, "columns"))
         names = getattr(self, "feature_names_in_", None) if named and not reset else None
@@ -281,8 +281,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         k = self.n_clusters
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise MethodError(f"n_clusters must be a whole number of at least 1; got {k!r}.")
-        if k > MOST_CLUSTERS:
-            raise MethodError(f"n_clusters must be at most {MOST_CLUSTERS}; got {k}.")
+        if k > MAX_CLUSTERS:
+            raise MethodError(f"n_clusters must be at most {MAX_CLUSTERS}; got {k}.")
         return int(k)
 
     def _method(self) -> Method:
@@ -313,16 +313,16 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             return None
         if self.dataset is None:
             raise MethodError("a durable ledger needs the name of the records in it: write dataset='visits', say.")
-        if isinstance(self.ledger, Store):
+        if isinstance(self.ledger, DurableLedger):
             return self.ledger.account(self.dataset, promised=self.epsilon, note=method.name)
         if not isinstance(self.ledger, str | PathLike):
-            raise MethodError(f"ledger must be a Ledger, a Store or a path; got {type(self.ledger).__name__}.")
-        return Store(Path(self.ledger)).account(self.dataset, promised=self.epsilon, note=method.name)
+            raise MethodError(f"ledger must be a Ledger, a DurableLedger or a path; got {type(self.ledger).__name__}.")
+        return DurableLedger(Path(self.ledger)).account(self.dataset, promised=self.epsilon, note=method.name)
 
     def _parent(self) -> Ledger | None:
         return self.ledger if isinstance(self.ledger, Ledger) else None
 
-    def _bounds_share(self, opened: Opened) -> Epsilon | None:
+    def _bounds_share(self, opened: OpenedData) -> Epsilon | None:
         """What to spend on a private estimate of the box; None where the box is given."""
         if self.bounds_epsilon is None:
             return None
@@ -338,7 +338,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             )
         return share
 
-    def _box(self, opened: Opened) -> Bounds:
+    def _box(self, opened: OpenedData) -> Bounds:
         if isinstance(self.bounds, str) and self.bounds == FROM_DATA:
             try:
                 return opened.read_bounds()

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
-from dpkmeans.release import Release
-from dpkmeans.report.numbers import named
-from dpkmeans.report.stage import widest_pair
-from dpkmeans.report.way import Balls, frames_of
+from dpkmeans.report.animation import widest_pair
+from dpkmeans.report.derived import named
+from dpkmeans.report.trajectory import Balls, frames_of
 from dpkmeans.synopsis.synopsis import Explored
 
 __all__ = ["budget", "centroids", "explore", "quality", "trajectory", "zones"]

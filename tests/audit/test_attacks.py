@@ -16,11 +16,11 @@ from dpkmeans.audit.attacks import (
     ray_misfit,
     zone_misfit,
 )
-from dpkmeans.audit.pairs import corner, duplicate, outlier
-from dpkmeans.bounds import Bounds
+from dpkmeans.audit.neighbours import corner, duplicate, outlier
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.methods import make_method
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

@@ -8,14 +8,14 @@ import pytest
 
 from dpkmeans.audit import QUICK, Runs, Sample, Target, audit, mechanism_targets, registered_target, targets_of
 from dpkmeans.audit.auditor import NOTHING_PROVED, draw
-from dpkmeans.audit.noise import InBlocks, Recorder
-from dpkmeans.audit.pairs import duplicate
+from dpkmeans.audit.neighbours import duplicate
+from dpkmeans.audit.noise_sources import InBlocks, Recorder
 from dpkmeans.audit.scores import Column
-from dpkmeans.cli import main
+from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.files import read_json
-from dpkmeans.methods import registry
+from dpkmeans.methods.registry import registry
 from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise
+from dpkmeans.storage.json_files import read_json
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def test_all_stands_for_mechanisms_methods_attacks_and_mutants():
     assert len(set(names)) == len(names)
     for name in registry():
         assert any(found.split(" (")[0] == name for found in names)
-    assert {"Laplace", "Cube", "Choice", "degenerate zone", "mutant: float noise"} <= set(names)
+    assert {"Laplace", "LInfLaplace", "PermuteAndFlip", "degenerate zone", "mutant: float noise"} <= set(names)
     assert {"posterior (0.1)", "posterior (1)", "prior (0.1)", "prior (1)"} <= set(names)
 
 

@@ -18,8 +18,8 @@ from dpkmeans.audit import (
     worst_pairs,
 )
 from dpkmeans.audit.mutants import structural_targets, thin_targets
-from dpkmeans.audit.pairs import duplicate, empty_cluster, outlier
-from dpkmeans.methods import make_method, registry
+from dpkmeans.audit.neighbours import duplicate, empty_cluster, outlier
+from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.randomness import Randomness
 
 PROVED = [entry for entry in registry().values() if entry.guarantee == "proved"]
@@ -32,7 +32,10 @@ def named(targets):
 
 @named(mechanism_targets(1.0))
 def test_a_sound_mechanism_is_shown_to_lose_nearly_its_epsilon_and_not_more(target):
-    one_by_one = {"Choice": (20_000, 0.85), "TreeShape": (20_000, 0.3)}  # the proof of a tree's shape has slack
+    one_by_one = {
+        "PermuteAndFlip": (20_000, 0.85),
+        "PrivTreeSplits": (20_000, 0.3),
+    }  # the proof of a tree's shape has slack
     runs, least = one_by_one.get(target.name, (100_000, 0.9))
     report = audit([target], runs=runs, rng=Randomness.with_seed(11))
     assert least <= max(finding.bound for finding in report.findings) <= 1.0
@@ -41,7 +44,7 @@ def test_a_sound_mechanism_is_shown_to_lose_nearly_its_epsilon_and_not_more(targ
 
 @named(thin_targets(1.0))
 def test_too_little_noise_is_found_from_a_factor_of_1_2_on(target):
-    report = audit([target], runs=20_000 if "Choice" in target.name else 50_000, rng=Randomness.with_seed(12))
+    report = audit([target], runs=20_000 if "PermuteAndFlip" in target.name else 50_000, rng=Randomness.with_seed(12))
     assert report.violations, f"missed {target.name}"
     assert not report.missed
 

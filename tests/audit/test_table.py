@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from dpkmeans.audit import audit, registered_target, targets_of
-from dpkmeans.audit.pairs import duplicate
+from dpkmeans.audit.neighbours import duplicate
 from dpkmeans.audit.table import BEGIN, END, KIND, VERSION, main
 from dpkmeans.errors import FileError
-from dpkmeans.files import write_json
-from dpkmeans.methods import registry
+from dpkmeans.methods.registry import registry
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.storage.json_files import write_json
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
 

@@ -10,14 +10,14 @@ import pytest
 from tests.engines.clusters import blobs, dask_client, spark_session, write_parquet
 
 from dpkmeans import DPKMeans, make_synopsis
-from dpkmeans.bounds import GRID, Bounds
-from dpkmeans.engines.clusters import Dask, Spark, Stream
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.data.open import open_data
+from dpkmeans.data.source import Files
+from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError
-from dpkmeans.opening import open_data
-from dpkmeans.privacy.exact import Exact, reveal
-from dpkmeans.sources import Files
-from dpkmeans.synopsis.queries import Residuals
+from dpkmeans.synopsis.residual_queries import Residuals
 from dpkmeans.synopsis.tree_cells import Halvings
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask, Spark and pandas warn about each other
@@ -86,9 +86,9 @@ def test_answers_about_cells_are_those_of_memory_to_the_bit(engine, memory):
 def test_counts_costs_queries_reach_and_lloyd_are_those_of_memory_to_the_bit(engine, memory):
     assert same(engine.count(), memory.count())
     assert same(engine.costs(np.stack([START, START / 2])), memory.costs(np.stack([START, START / 2])))
-    assert same(engine.cell_reach(START), memory.cell_reach(START))
+    assert same(engine.max_abs_deviation(START), memory.max_abs_deviation(START))
     for query in (Halvings(BOX.unit_box, 8), Residuals(START, np.full(START.shape, 0.2))):
-        assert same(engine.ask(query), memory.ask(query))
+        assert same(engine.answer(query), memory.answer(query))
     ends = [reveal(e.lloyd(START, 50), why=WHY) for e in (engine, memory)]
     assert np.array_equal(ends[0].centroids, ends[1].centroids)
     assert (ends[0].moves, ends[0].stopped) == (ends[1].moves, ends[1].stopped)

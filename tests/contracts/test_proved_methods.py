@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BoundsError, BudgetError, DPKMeansError, MethodError
 from dpkmeans.estimator import DPKMeans
-from dpkmeans.methods import Entry, lloyd, make_method, registry
+from dpkmeans.methods.registry import MethodSpec, lloyd, make_method, registry
 from dpkmeans.privacy import mechanisms
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness, SeededNoise
 
@@ -47,7 +47,7 @@ def an_engine(n: int, d: int, *, seed: int = 0, box: Bounds | None = None) -> Me
 
 def test_a_method_cannot_be_registered_as_proved_without_a_page():
     with pytest.raises(MethodError, match="without a proof page"):
-        Entry("mine", lloyd, "proved", "a summary", "a source")
+        MethodSpec("mine", lloyd, "proved", "a summary", "a source")
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -123,9 +123,9 @@ class WatchedNoise(SeededNoise):
 def change_of(mechanism) -> int:
     """By how much the noise has to hide a change, in the units of its scale; see the mechanism's own proof page."""
     match mechanism:
-        case mechanisms.Choice():
+        case mechanisms.PermuteAndFlip():
             return 2 * mechanism.sensitivity
-        case mechanisms.TreeShape():
+        case mechanisms.PrivTreeSplits():
             return mechanism.LOSSES
     return mechanism.sensitivity
 

@@ -59,7 +59,7 @@ def spark_session():
         pytest.skip(reason)
     from pyspark.sql import SparkSession
 
-    from dpkmeans.engines.clusters import stop_spark
+    from dpkmeans.engines.config import stop_spark
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (

@@ -10,15 +10,15 @@ import pytest
 from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, two_workers, write_parquet
 
 from dpkmeans import DPKMeans
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines import dask_engine
-from dpkmeans.engines.clusters import Dask
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
+from dpkmeans.data.open import open_data
+from dpkmeans.data.source import FrameSource
+from dpkmeans.engines import dask as dask_engine
+from dpkmeans.engines.block_tasks import Partial
+from dpkmeans.engines.config import Dask
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.tasks import Partial
 from dpkmeans.errors import DataError
-from dpkmeans.opening import open_data
-from dpkmeans.privacy.exact import reveal
-from dpkmeans.sources import Frame
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
 psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
@@ -83,7 +83,7 @@ def test_killed_workers_change_nothing(client, tmp_path):
     for i in range(10):
         pids = two_workers(client)
         timer = kill_soon(pids[i % len(pids)])
-        assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
+        assert reveal(engine.answer(SlowCount()), why=WHY).tolist() == [[len(X)]]
         timer.join()
     same_statistics(engine)
 
@@ -149,7 +149,7 @@ def test_arrays_in_memory_are_sent_and_survive_a_killed_worker(client, monkeypat
     assert len(engine._parts) == 6
     same_statistics(engine)
     timer = kill_soon(two_workers(client)[0], after=0.1)
-    assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
+    assert reveal(engine.answer(SlowCount()), why=WHY).tolist() == [[len(X)]]
     timer.join()
     same_statistics(engine)
     assert np.array_equal(fit(pd.DataFrame(X), Dask(client=client)).cluster_centers_, fit(X).cluster_centers_)
@@ -185,7 +185,7 @@ def test_nulls_of_dask_objects_are_put_in_the_middle_on_request(client, kind):
     name = "column number 1" if kind == "array" else "column 'b' of partition 1"
     with pytest.raises(DataError, match=f"{name}.* has empty cells"):
         fit(records, Dask(client=client))
-    found = fit(Frame(records, nulls="midpoint"), Dask(client=client))
+    found = fit(FrameSource(records, nulls="midpoint"), Dask(client=client))
     assert np.array_equal(found.cluster_centers_, fit(np.where(np.isnan(holed), 0.5, holed)).cluster_centers_)
 
 

@@ -11,16 +11,16 @@ import time
 import pytest
 from tests.engines.clusters import blobs, write_parquet
 
-from dpkmeans import Store
-from dpkmeans.cli import REFUSED
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans import DurableLedger
+from dpkmeans.cli.main import REFUSED
+from dpkmeans.core.epsilon import Epsilon
 
 psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
 
 DRIVER = """
 import sys, time
 from pathlib import Path
-from dpkmeans.cli import main
+from dpkmeans.cli.main import main
 from dpkmeans.privacy.randomness import SecureNoise
 
 if __name__ == "__main__":
@@ -47,7 +47,7 @@ def test_a_killed_driver_spends_what_the_ledger_says_and_a_new_fit_works(tmp_pat
     (tmp_path / "visits").mkdir()
     write_parquet(tmp_path / "visits", blobs(2000), [700])
     (tmp_path / "driver.py").write_text(DRIVER)
-    store = Store.create(tmp_path / "ledger.db")
+    store = DurableLedger.create(tmp_path / "ledger.db")
     store.add("visits", 2.5)
     ready, out = tmp_path / "ready", tmp_path / "model.json"
     command = ["fit", f"{tmp_path}/visits/*.parquet", "--engine", engine, "--k", "3", "--bounds", "0:1"]

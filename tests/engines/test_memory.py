@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkmeans.bounds import GRID, Bounds
-from dpkmeans.engines.base import lloyd_by_passes
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.engine import lloyd_by_passes
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.engines.memory import CHUNK, MemoryEngine
-from dpkmeans.engines.tiles import LANES
 from dpkmeans.errors import DataError
-from dpkmeans.privacy.exact import Exact, reveal
+from dpkmeans.kernels.simd_f32 import LANES
 
 WHY = "a test looks"
 FLOAT32_ERROR = 1e-5
@@ -274,7 +274,7 @@ def test_sampled_rows_are_different_records():
 
 def test_cell_reach_is_the_farthest_from_the_middle_per_cell_and_feature():
     engine = unit_engine([[0.0, 0.5], [0.125, 0.75], [1.0, 0.5]])
-    reach = reveal(engine.cell_reach(np.array([[0.1, 0.5], [0.9, 0.5], [0.5, 9.0]])), why=WHY)
+    reach = reveal(engine.max_abs_deviation(np.array([[0.1, 0.5], [0.9, 0.5], [0.5, 9.0]])), why=WHY)
     assert reach.tolist() == [[0.5, 0.25], [0.5, 0.0], [0.0, 0.0]]
 
 
@@ -302,7 +302,7 @@ def test_a_query_is_summed_over_all_records_and_chunks(several_chunks):
     X, _, _ = several_chunks
     above = int((np.rint(X[:, 0] * GRID) > GRID / 2).sum())
     for n_threads in (1, 2, 3, 4):
-        table = reveal(unit_engine(X, n_threads).ask(Halves()), why=WHY)
+        table = reveal(unit_engine(X, n_threads).answer(Halves()), why=WHY)
         assert table.tolist() == [[len(X) - above], [above]]
 
 
@@ -310,7 +310,7 @@ def test_answers_come_wrapped():
     engine = unit_engine([[0.5]])
     one = np.array([[0.5]])
     for answer in (
-        *(engine.count(), engine.cell_statistics(one), engine.costs(one[None]), engine.cell_reach(one)),
-        *(engine.sample_rows(1, np.random.default_rng(0)), engine.lloyd(one, 3), engine.ask(Halves())),
+        *(engine.count(), engine.cell_statistics(one), engine.costs(one[None]), engine.max_abs_deviation(one)),
+        *(engine.sample_rows(1, np.random.default_rng(0)), engine.lloyd(one, 3), engine.answer(Halves())),
     ):
         assert isinstance(answer, Exact)

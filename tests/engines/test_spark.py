@@ -10,15 +10,15 @@ import pytest
 from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, why_no_spark, write_parquet
 
 from dpkmeans import DPKMeans
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines import spark_engine
-from dpkmeans.engines.clusters import Spark
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
+from dpkmeans.data.open import open_data
+from dpkmeans.data.source import FrameSource
+from dpkmeans.engines import spark as spark_engine
+from dpkmeans.engines.block_tasks import Partial
+from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.tasks import Partial
 from dpkmeans.errors import DataError
-from dpkmeans.opening import open_data
-from dpkmeans.privacy.exact import reveal
-from dpkmeans.sources import Frame
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -66,7 +66,9 @@ def test_arrays_in_memory_are_sent(session, monkeypatch):
 
 def test_missing_values_are_put_in_the_middle_on_request(session):
     holes = session.createDataFrame([(0.5, None), (0.2, 0.1), (0.1, float("nan"))], "a double, b double")
-    engine = open_data(Frame(holes, ("b", "a"), nulls="midpoint"), Spark(session=session)).engine(Bounds.of((0, 1), 2))
+    engine = open_data(FrameSource(holes, ("b", "a"), nulls="midpoint"), Spark(session=session)).engine(
+        Bounds.of((0, 1), 2)
+    )
     stats = reveal(engine.cell_statistics(np.zeros((1, 2))), why=WHY)
     assert stats.sums == pytest.approx(np.array([[1.1, 0.8]]), abs=1e-5)
 
@@ -86,7 +88,7 @@ def test_a_killed_executor_changes_nothing(session, tmp_path):
 
     parent = session.sparkContext.parallelize(range(4), 4).map(lambda _: _executor()).distinct().collect()
     timer = kill_soon(parent[0], after=0.3)
-    assert reveal(engine.ask(SlowCount()), why=WHY).tolist() == [[len(X)]]
+    assert reveal(engine.answer(SlowCount()), why=WHY).tolist() == [[len(X)]]
     timer.join()
     found = reveal(engine.cell_statistics(X[:5]), why=WHY)
     expected = reveal(MemoryEngine.of_records(X, BOX).cell_statistics(X[:5]), why=WHY)
@@ -115,7 +117,7 @@ def test_no_record_leaves_an_executor(session, tmp_path, monkeypatch):
     folder = write_parquet(tmp_path, X, [1500])
     engine = open_data(folder, Spark(session=session)).engine(BOX)
     engine.cell_statistics(X[:5])
-    engine.ask(SlowCount())
+    engine.answer(SlowCount())
     assert sent
     for items in sent:
         for item in items:

@@ -14,19 +14,19 @@ from pyarrow import parquet
 from tests.engines.clusters import blobs, write_parquet
 
 from dpkmeans import DPKMeans, opening
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines import blocks
-from dpkmeans.engines.blocks import BlockEngine
-from dpkmeans.engines.clusters import Stream
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
+from dpkmeans.data.files import open_files
+from dpkmeans.data.open import open_data
+from dpkmeans.data.source import Files, FrameSource, array_batch, open_array
+from dpkmeans.engines import block_engine as blocks
+from dpkmeans.engines.block_engine import BlockEngine
+from dpkmeans.engines.block_tasks import Partial, sum_of_squares
+from dpkmeans.engines.config import Stream
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import new_room, pack_batch
 from dpkmeans.engines.stream import StreamEngine
-from dpkmeans.engines.tasks import Partial, sum_of_squares
 from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
-from dpkmeans.opening import open_data
-from dpkmeans.privacy.exact import reveal
-from dpkmeans.source_files import open_files
-from dpkmeans.sources import Files, Frame, array_batch, open_array
 
 WHY = "a test looks"
 X = blobs(3000)
@@ -211,9 +211,9 @@ def test_a_file_that_is_damaged_behind_its_footer_is_a_typed_error(tmp_path):
 
 
 def test_arrays_are_sent_to_workers_up_to_a_size(monkeypatch):
-    monkeypatch.setattr(opening, "MOST_SENT", X.size)
+    monkeypatch.setattr(opening, "MAX_SENT", X.size)
     assert open_data(X, "dask").n_features == 3
-    monkeypatch.setattr(opening, "MOST_SENT", X.size - 1)
+    monkeypatch.setattr(opening, "MAX_SENT", X.size - 1)
     with pytest.raises(DataError, match="Parquet files that every worker can read"):
         open_data(X, "dask")
 
@@ -226,7 +226,7 @@ def test_nulls_of_a_frame_are_refused_by_column_or_put_in_the_middle(where, kind
     frame = {"a": [0.1, 0.2], "b": [0.3, np.nan]}
     with pytest.raises(DataError, match=r"column 'b' of|column number 1 of|records must not hold NaN"):
         open_data(kind(frame), where).engine(Bounds.of((0, 1), 2)).cell_statistics(np.zeros((1, 2)))
-    engine = open_data(Frame(kind(frame), nulls="midpoint"), where).engine(Bounds.of((0, 1), 2))
+    engine = open_data(FrameSource(kind(frame), nulls="midpoint"), where).engine(Bounds.of((0, 1), 2))
     stats = reveal(engine.cell_statistics(np.zeros((1, 2))), why=WHY)
     assert stats.sums == pytest.approx(np.array([[0.3, 0.8]]), abs=1e-5)
     assert isinstance(engine, MemoryEngine) == (where != "stream")
@@ -234,14 +234,14 @@ def test_nulls_of_a_frame_are_refused_by_column_or_put_in_the_middle(where, kind
 
 def test_columns_of_a_frame_are_chosen_by_name():
     frame = pd.DataFrame({"a": [0.1], "b": [0.2], "c": [0.3]})
-    opened = open_data(Frame(frame, columns=("c", "a")))
+    opened = open_data(FrameSource(frame, columns=("c", "a")))
     assert opened.names == ("c", "a")
     stats = reveal(opened.engine(Bounds.of((0, 1), 2)).cell_statistics(np.zeros((1, 2))), why=WHY)
     assert stats.sums == pytest.approx(np.array([[0.3, 0.1]]), abs=1e-6)
     with pytest.raises(DataError, match="no names"):
-        open_data(Frame(X, columns=("a",)))
+        open_data(FrameSource(X, columns=("a",)))
     with pytest.raises(MethodError, match="nulls must be one of"):
-        open_data(Frame(X, nulls="zero"))
+        open_data(FrameSource(X, nulls="zero"))
 
 
 def test_duckdb_relations_and_polars_frames_are_read_through_arrow():
@@ -262,13 +262,13 @@ def test_duckdb_relations_and_polars_frames_are_read_through_arrow():
 
 
 def test_too_many_records_are_refused_by_their_number(monkeypatch):
-    monkeypatch.setattr(blocks, "MOST_RECORDS", 2999)
+    monkeypatch.setattr(blocks, "MAX_RECORDS", 2999)
     with pytest.raises(DataError, match="at most 2\\^33 records"):
         StreamEngine(open_array(X), BOX)
 
 
 def test_the_largest_number_of_records_is_the_one_up_to_which_sums_are_exact():
-    most, step = float(blocks.MOST_RECORDS), 2.0**-20
+    most, step = float(blocks.MAX_RECORDS), 2.0**-20
     assert (most - step) + step == most != most - step
     assert most + step == most  # beyond it, a grid step is lost
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.methods import gupt
+from dpkmeans.methods.registry import gupt
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

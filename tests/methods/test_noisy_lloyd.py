@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from dpkmeans.bounds import GRID, Bounds
-from dpkmeans.engines.base import CellStatistics
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import GuaranteeError, MethodError
 from dpkmeans.estimator import DPKMeans
-from dpkmeans.iteration.loop import Step
-from dpkmeans.iteration.starts import SpherePacking
-from dpkmeans.iteration.updates import NoisyMean
-from dpkmeans.methods import blum, dwork, lloyd, su
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.initializers import SpherePacking
+from dpkmeans.methods.loop.solver import Step
+from dpkmeans.methods.loop.updates import NoisyMean
+from dpkmeans.methods.registry import blum, dwork, lloyd, su
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.schedules import StepBudget
 
 DATA = Path(os.environ.get("DPKMEANS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

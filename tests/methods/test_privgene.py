@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import MethodError
-from dpkmeans.methods import privgene
-from dpkmeans.methods.privgene import LARGEST_ROUNDS, score_range
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.privgene import MAX_ROUNDS, score_range
+from dpkmeans.methods.registry import privgene
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -58,7 +58,7 @@ def test_the_pairwise_bound_is_never_above_the_one_from_the_box_and_far_below_fo
     unrelated = rng.random((50, 5, 2))
     relatives = unrelated[:1] + rng.normal(0, 0.001, unrelated.shape)
     tight = [score_range(c, zero, one) for c in (unrelated, relatives)]
-    monkeypatch.setitem(score_range.__globals__, "MOST_WORK", 0)
+    monkeypatch.setitem(score_range.__globals__, "MAX_WORK", 0)
     loose = [score_range(c, zero, one) for c in (unrelated, relatives)]
     assert tight[0] <= loose[0]
     assert tight[1] < 0.05 * loose[1]
@@ -85,7 +85,7 @@ def test_rounds_follow_the_formula_between_eight_and_the_cap():
     assert method.rounds(5000, Epsilon.of(1.0)) == 8
     assert method.rounds(200_000, Epsilon.of(1.0)) == 25
     assert method.rounds(200_000, Epsilon.of(0.1)) == 8
-    assert method.rounds(2.0**33, Epsilon.of(100.0)) == LARGEST_ROUNDS
+    assert method.rounds(2.0**33, Epsilon.of(100.0)) == MAX_ROUNDS
 
 
 def test_children_swap_whole_centroids_and_differ_in_one_coordinate_by_at_most_the_step():

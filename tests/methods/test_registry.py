@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dpkmeans.methods as methods
+import dpkmeans.methods.registry as methods
 from dpkmeans import DPKMeans
+from dpkmeans.core.guarantee import LABELS
 from dpkmeans.errors import MethodError
-from dpkmeans.guarantee import LABELS
-from dpkmeans.methods import ENTRY_POINT_GROUP, Entry, lloyd, make_method, registry
+from dpkmeans.methods.registry import ENTRY_POINT_GROUP, MethodSpec, lloyd, make_method, registry
 
 X = np.random.default_rng(0).random((50, 2))
 
@@ -34,20 +34,20 @@ def installed(monkeypatch):
 
 
 def test_another_package_can_add_a_method(installed):
-    installed(Point("mine", Entry("mine", lloyd, "none", "Lloyd under another name", "me")))
+    installed(Point("mine", MethodSpec("mine", lloyd, "none", "Lloyd under another name", "me")))
     assert "mine" in registry()
     assert DPKMeans(2, method="mine", bounds=(0, 1), guarantee="none", max_iter=99).fit(X).release_.n_iter >= 1
 
 
 def test_another_package_cannot_replace_a_method(installed):
     ours = registry()["posterior"]
-    installed(Point("posterior", Entry("posterior", lloyd, "paper", "not the real one", "me")))
+    installed(Point("posterior", MethodSpec("posterior", lloyd, "paper", "not the real one", "me")))
     assert registry()["posterior"] is ours
 
 
 def test_an_entry_point_that_is_no_entry_is_refused_by_name(installed):
     installed(Point("broken", lloyd))
-    with pytest.raises(MethodError, match=r"'broken' must be a dpkmeans\.methods\.Entry"):
+    with pytest.raises(MethodError, match=r"'broken' must be a dpkmeans\.methods\.registry\.MethodSpec"):
         registry()
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.experiments.estimates import prior_factor
-from dpkmeans.experiments.theorems import SegmentSampling
-from dpkmeans.iteration.controllers import PriorController
-from dpkmeans.iteration.loop import iterate
-from dpkmeans.iteration.stopping import Repeats
-from dpkmeans.iteration.updates import ZoneSampling
-from dpkmeans.iteration.zones import convergent_radius
-from dpkmeans.methods import posterior
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.loop.updates import ZoneSampling
+from dpkmeans.methods.lu_shen.controllers import PriorController
+from dpkmeans.methods.lu_shen.zones import convergent_radius
+from dpkmeans.methods.registry import posterior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.schedules import StepBudget
+from dpkmeans.reproduction.estimators import prior_factor
+from dpkmeans.reproduction.lemma_runs import SegmentSampling
 
 WHY = "a test looks"
 SIDE = 32

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.iteration.controllers import PosteriorController, PriorController
-from dpkmeans.iteration.loop import iterate
-from dpkmeans.iteration.stopping import Repeats
-from dpkmeans.iteration.updates import ZoneSampling
-from dpkmeans.iteration.zones import convergent_radius
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.loop.updates import ZoneSampling
+from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
+from dpkmeans.methods.lu_shen.zones import convergent_radius
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.schedules import StepBudget
 
 
 def cost(points, centroid):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.methods import lloyd, posterior, prior
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.registry import lloyd, posterior, prior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.release import Release
 
 DATA = Path(os.environ.get("DPKMEANS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 SEED = secrets.randbits(32)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import BudgetError
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 
 

@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact
 from dpkmeans.errors import BudgetError, DataError, DataTypeError
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import LARGEST_VALUE, Choice, Cube, Laplace, _scale
+from dpkmeans.privacy.mechanisms import MAX_VALUE, Laplace, LInfLaplace, PermuteAndFlip, _scale
 from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise
 
-MECHANISMS = [Laplace, Cube, Choice]
+MECHANISMS = [Laplace, LInfLaplace, PermuteAndFlip]
 HALF = Epsilon.of(0.5)
 
 
@@ -47,7 +47,7 @@ def watched(ledger: Ledger) -> tuple[Randomness, Spy]:
 def fitting(mechanism, values) -> Exact:
     """The numbers in a shape that the mechanism takes."""
     array = np.array(values, dtype=np.int64)
-    return Exact(array.reshape(1, -1) if mechanism is Cube else array)
+    return Exact(array.reshape(1, -1) if mechanism is LInfLaplace else array)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -91,7 +91,7 @@ WRONG = {
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_unfit_values_are_refused_before_the_spend_and_the_message_does_not_tell_them(mechanism, wrong):
-    if mechanism is Choice and isinstance(wrong, np.ndarray):
+    if mechanism is PermuteAndFlip and isinstance(wrong, np.ndarray):
         wrong = wrong.ravel()
     ledger = Ledger(1.0)
     rng, spy = watched(ledger)
@@ -107,9 +107,9 @@ def test_unfit_values_are_refused_before_the_spend_and_the_message_does_not_tell
 def test_a_wrong_number_of_dimensions_is_refused():
     rng = Randomness.with_seed(0)
     with pytest.raises(DataError, match="2 dimensions"):
-        Cube(HALF, 1).release(Exact(np.zeros(3, dtype=np.int64)), ledger=Ledger(), rng=rng, label="x")
+        LInfLaplace(HALF, 1).release(Exact(np.zeros(3, dtype=np.int64)), ledger=Ledger(), rng=rng, label="x")
     with pytest.raises(DataError, match="1 dimensions"):
-        Choice(HALF, 1).release(Exact(np.zeros((3, 1), dtype=np.int64)), ledger=Ledger(), rng=rng, label="x")
+        PermuteAndFlip(HALF, 1).release(Exact(np.zeros((3, 1), dtype=np.int64)), ledger=Ledger(), rng=rng, label="x")
 
 
 def test_a_plain_array_is_refused():
@@ -149,9 +149,9 @@ def test_the_scale_loses_at_most_epsilon_by_opendps_map_and_wastes_almost_nothin
     assert change / scale >= epsilon.fraction * (1 - Fraction(1, 2**50))
 
 
-@pytest.mark.parametrize("mechanism", [Laplace, Cube])
+@pytest.mark.parametrize("mechanism", [Laplace, LInfLaplace])
 def test_released_values_are_the_exact_ones_plus_noise_around_zero(mechanism):
-    values = np.array([[10**9, -(10**9)], [LARGEST_VALUE, -LARGEST_VALUE]])
+    values = np.array([[10**9, -(10**9)], [MAX_VALUE, -MAX_VALUE]])
     noisy = mechanism(Epsilon.of(1.0), 1).release(Exact(values), ledger=Ledger(), rng=Randomness.secure(), label="x")
     assert noisy.dtype == np.int64
     assert np.abs(noisy - values).max() < 200  # passed with odds below 1e-80
@@ -159,7 +159,7 @@ def test_released_values_are_the_exact_ones_plus_noise_around_zero(mechanism):
 
 def test_the_same_seed_releases_the_same_and_secure_releases_differ():
     values = Exact(np.zeros((5, 3), dtype=np.int64))
-    for mechanism in (Laplace(HALF, 2**20), Cube(HALF, 2**20)):
+    for mechanism in (Laplace(HALF, 2**20), LInfLaplace(HALF, 2**20)):
 
         def run(rng, mechanism=mechanism):
             return mechanism.release(values, ledger=Ledger(), rng=rng, label="x").tolist()
@@ -183,7 +183,7 @@ def test_cube_noise_never_loses_more_than_epsilon_on_any_small_answer():
 
 
 def choice_law(scores: tuple[int, ...], theta: Fraction) -> list[Fraction]:
-    """Probabilities of `Choice`, with theta = exp(-1/scale), by listing who stays."""
+    """Probabilities of `PermuteAndFlip`, with theta = exp(-1/scale), by listing who stays."""
     stay = [theta ** (max(scores) - score) for score in scores]
     law = [Fraction(0)] * len(scores)
     for kept in itertools.product([0, 1], repeat=len(scores)):
@@ -232,7 +232,7 @@ def test_choice_asks_opendp_for_no_more_than_its_own_noisy_max_would_cost():
 
 def test_choice_handles_scores_at_both_ends_and_a_single_candidate():
     for rng in (Randomness.secure(), Randomness.with_seed(0)):
-        ends = Exact(np.array([-LARGEST_VALUE, LARGEST_VALUE, -LARGEST_VALUE]))
-        assert Choice(HALF, 1).release(ends, ledger=Ledger(), rng=rng, label="x") == 1
+        ends = Exact(np.array([-MAX_VALUE, MAX_VALUE, -MAX_VALUE]))
+        assert PermuteAndFlip(HALF, 1).release(ends, ledger=Ledger(), rng=rng, label="x") == 1
         one = Exact(np.array([-5]))
-        assert Choice(HALF, 1).release(one, ledger=Ledger(), rng=rng, label="x") == 0
+        assert PermuteAndFlip(HALF, 1).release(one, ledger=Ledger(), rng=rng, label="x") == 0

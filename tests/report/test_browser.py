@@ -7,7 +7,7 @@ import pytest
 from tests.report.browser import Watched, chromium
 
 from dpkmeans import DPKMeans
-from dpkmeans.methods.lu_shen import posterior
+from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.report import write_report
 
 WIDTHS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1200, "height": 900}}
@@ -119,7 +119,7 @@ def test_all_controls_work_from_the_keyboard(opened):
     page.keyboard.press("Enter")
     assert page.input_value("#position") == "2"
     page.focus("#position")
-    page.keyboard.press("Home")
+    page.keyboard.press("DatasetSource")
     assert page.inner_text("#now") == "Start."
     page.focus("nav a")
     page.keyboard.press("Enter")

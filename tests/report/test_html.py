@@ -15,16 +15,16 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from dpkmeans import DPKMeans
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.errors import FileError
-from dpkmeans.guarantee import Guarantee
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
-from dpkmeans.release import PublishedZone, Release
 from dpkmeans.report import render_report, write_report
-from dpkmeans.report.numbers import costs_of
-from dpkmeans.report.way import frames_of
-from dpkmeans.synopsis.certificate import verify
+from dpkmeans.report.derived import costs_of
+from dpkmeans.report.trajectory import frames_of
+from dpkmeans.synopsis.verify import verify
 
 
 def a_release(n_features: int = 2, label: str = "proved") -> Release:

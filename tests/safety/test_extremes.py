@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans
+from dpkmeans.core.release import Release
 from dpkmeans.errors import BoundsError
-from dpkmeans.methods import registry
-from dpkmeans.release import Release
+from dpkmeans.methods.registry import registry
 
 PROVED = sorted(entry.name for entry in registry().values() if entry.guarantee == "proved")
 pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpkmeans import DPKMeans, Ledger
 from dpkmeans.errors import DPKMeansError, NotConvergedWarning, UnsettledWarning, WeakSignalWarning
-from dpkmeans.methods import registry
+from dpkmeans.methods.registry import registry
 
 N_CALLS = int(os.environ.get("DPKMEANS_FUZZ_CALLS", "400"))
 

@@ -13,21 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkmeans import DPKMeans, Store
-from dpkmeans.cli import main
+from dpkmeans import DPKMeans, DurableLedger
+from dpkmeans.cli.main import main
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import FileError, LedgerError
-from dpkmeans.files import write_text
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Spend
 from dpkmeans.privacy.randomness import SecureNoise
+from dpkmeans.storage.json_files import write_text
 
 ONE = Spend("counts", (Epsilon.of(0.25),))
 
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from dpkmeans import files
-from dpkmeans.cli import main
+from dpkmeans.storage import json_files as files
+from dpkmeans.cli.main import main
 from dpkmeans.privacy.randomness import SecureNoise
 
 moment, ready = sys.argv[1], Path(sys.argv[2])
@@ -63,7 +63,7 @@ def test_a_signal_in_a_fit_leaves_the_old_file_and_the_right_ledger(tmp_path, da
     folder.mkdir()
     out, ready = folder / "model.json", tmp_path / "ready"
     out.write_text("the old file")
-    store = Store.create(tmp_path / "ledger.db")
+    store = DurableLedger.create(tmp_path / "ledger.db")
     store.add("visits", 1.5)
     command = [sys.executable, "-c", CHILD, moment, str(ready), *arguments(data, store.path, out)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -129,7 +129,7 @@ def test_a_disk_that_fills_during_a_write_keeps_the_old_file(disk):
 
 def test_a_full_disk_refuses_spends_and_loses_none(disk, monkeypatch):
     folder = disk("size=1m")
-    store = Store.create(folder / "ledger.db")
+    store = DurableLedger.create(folder / "ledger.db")
     store.add("visits", 10.0)
     account = store.account("visits")
     account.record(ONE)
@@ -147,7 +147,7 @@ def test_a_full_disk_refuses_spends_and_loses_none(disk, monkeypatch):
     assert store.dataset("visits").spent == spent
     store.close()
     ballast.unlink()
-    again = Store(folder / "ledger.db")
+    again = DurableLedger(folder / "ledger.db")
     assert again.dataset("visits").spent == spent
     again.account("visits").record(ONE)
     assert again.verify().intact
@@ -155,7 +155,7 @@ def test_a_full_disk_refuses_spends_and_loses_none(disk, monkeypatch):
 
 def test_a_fit_on_a_full_ledger_exits_with_4_and_draws_nothing(disk, data, tmp_path, monkeypatch, capsys):
     folder = disk("size=1m")
-    store = Store.create(folder / "ledger.db")
+    store = DurableLedger.create(folder / "ledger.db")
     store.add("visits", 10.0)
     fill(folder)
     monkeypatch.setattr(SecureNoise, "laplace", None)
@@ -172,7 +172,7 @@ def test_a_fit_on_a_full_ledger_exits_with_4_and_draws_nothing(disk, data, tmp_p
 
 def test_a_read_only_ledger_can_be_looked_at_and_not_spent_from(disk, data, tmp_path, capsys):
     folder = disk("size=1m")
-    store = Store.create(folder / "ledger.db")
+    store = DurableLedger.create(folder / "ledger.db")
     store.add("visits", 1.5)
     store.close()
     remount = ["mount", "-o", "remount,ro", str(folder)]
@@ -187,14 +187,14 @@ def test_a_read_only_ledger_can_be_looked_at_and_not_spent_from(disk, data, tmp_
     with pytest.raises(FileError, match="Read-only file system"):
         write_text(folder / "model.json", "new")
     with pytest.raises(LedgerError):
-        Store.create(folder / "other.db")
+        DurableLedger.create(folder / "other.db")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind this user")
 def test_a_folder_without_permission_gives_typed_errors(tmp_path):
     folder = tmp_path / "closed"
     folder.mkdir()
-    store = Store.create(folder / "ledger.db")
+    store = DurableLedger.create(folder / "ledger.db")
     store.add("visits", 1.0)
     store.close()
     for name in ("ledger.db", "."):

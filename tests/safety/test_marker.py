@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 
 from dpkmeans import DPKMeans
-from dpkmeans.bounds import GRID
-from dpkmeans.cli import main
+from dpkmeans.cli.main import main
+from dpkmeans.core.bounds import GRID
 from dpkmeans.errors import DPKMeansError
-from dpkmeans.methods import registry
+from dpkmeans.methods.registry import registry
 from dpkmeans.report import render_report
 
 BOX = 10.0

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkmeans.privacy import cube
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact
+from dpkmeans.privacy import linf_laplace
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise
 
 FALSE_ALARM = 1e-6
@@ -136,7 +136,7 @@ def test_geometric_draws_have_their_law_and_no_other_scale(name, scale):
 @by_scale
 def test_cube_noise_has_the_law_of_its_norm_and_of_one_entry_and_no_other_scale(name, scale):
     dims = 3
-    noise = cube.cube_noise(SOURCES[name](), DRAWS // 3, dims, scale)
+    noise = linf_laplace.cube_noise(SOURCES[name](), DRAWS // 3, dims, scale)
     judge(np.abs(noise).max(axis=1), norm_law(dims), scale)
     judge(np.abs(noise[:, 0]), size_law(dims), scale)
 
@@ -144,22 +144,22 @@ def test_cube_noise_has_the_law_of_its_norm_and_of_one_entry_and_no_other_scale(
 @pytest.mark.parametrize("dims", [1, 2, 11, 101])
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(5), Fraction(2**20)], ids=str)
 def test_cube_noise_has_its_law_in_any_number_of_dimensions(dims, scale):
-    noise = cube.cube_noise(SeededNoise(dims), 20_000, dims, scale)
+    noise = linf_laplace.cube_noise(SeededNoise(dims), 20_000, dims, scale)
     assert accepts(np.abs(noise).max(axis=1), norm_law(dims), float(scale))
     assert accepts(np.abs(noise[:, dims // 2]), size_law(dims), float(scale))
-    # Signs are fair: a sum of ±1 over all entries.
+    # Hyperplanes are fair: a sum of ±1 over all entries.
     signs = np.sign(noise)
     assert abs(signs.sum()) < 5 * np.sqrt((np.abs(signs.sum(axis=1)) ** 2).sum())
 
 
 def test_cube_noise_of_one_entry_is_laplace_noise():
-    noise = cube.cube_noise(SecureNoise(), DRAWS, 1, Fraction(40))
+    noise = linf_laplace.cube_noise(SecureNoise(), DRAWS, 1, Fraction(40))
     judge(noise[:, 0], laplace_law, Fraction(40))
 
 
 def test_small_cube_noise_has_its_joint_law_point_by_point():
     scale = Fraction(3, 4)
-    noise = cube.cube_noise(SecureNoise(), DRAWS, 2, scale)
+    noise = linf_laplace.cube_noise(SecureNoise(), DRAWS, 2, scale)
     points = list(itertools.product(range(-3, 4), repeat=2))
     total = sum(((2 * m + 1) ** 2 - max(2 * m - 1, 0) ** 2 + 0.0) * np.exp(-m / 0.75) for m in range(1, 200)) + 1
     chances = np.array([np.exp(-max(map(abs, z)) / 0.75) / total for z in points])
@@ -172,7 +172,7 @@ def test_small_cube_noise_has_its_joint_law_point_by_point():
 @pytest.mark.parametrize(("dims", "norm"), [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (4, 1)])
 def test_points_are_uniform_on_a_small_shell(name, dims, norm):
     rows = 60_000
-    points = cube.on_shell(SOURCES[name](), np.full(rows, norm), dims)
+    points = linf_laplace.on_shell(SOURCES[name](), np.full(rows, norm), dims)
     assert (np.abs(points).max(axis=1) == norm).all()
     codes = (points + norm) @ (2 * norm + 1) ** np.arange(dims)
     seen = np.unique(codes, return_counts=True)[1]
@@ -181,18 +181,18 @@ def test_points_are_uniform_on_a_small_shell(name, dims, norm):
 
 
 def test_points_are_uniform_on_a_small_shell_in_whole_integers_too():
-    points = cube.on_shell(SeededNoise(9), np.full(20_000, 2, dtype=object), 2).astype(np.int64)
+    points = linf_laplace.on_shell(SeededNoise(9), np.full(20_000, 2, dtype=object), 2).astype(np.int64)
     seen = np.unique(points @ [1, 5], return_counts=True)[1]
     assert seen.size == 16
     assert stats.chisquare(seen).pvalue > FALSE_ALARM
 
 
 @by_source
-@pytest.mark.parametrize("bits", [1, 2, cube.WORD])
+@pytest.mark.parametrize("bits", [1, 2, linf_laplace.WORD])
 def test_offsets_have_their_law_also_when_words_are_too_short_and_must_go_on(name, bits):
     dims, scale = 4, Fraction(5)
-    drawn = cube.offsets(SOURCES[name](), 30_000, dims, scale, bits)
-    weights = np.array(cube.eulerian(dims)) * np.exp(-np.arange(dims + 1) / float(scale))
+    drawn = linf_laplace.offsets(SOURCES[name](), 30_000, dims, scale, bits)
+    weights = np.array(linf_laplace.eulerian(dims)) * np.exp(-np.arange(dims + 1) / float(scale))
     seen = np.bincount(drawn, minlength=dims + 1)
     assert stats.chisquare(seen, weights / weights.sum() * drawn.size).pvalue > FALSE_ALARM
 
@@ -224,7 +224,7 @@ def test_releases_of_laplace_and_cube_have_the_scale_of_sensitivity_over_epsilon
     zeros = Exact(np.zeros((15_000, 2), dtype=np.int64))
     laplace = Laplace(epsilon, sensitivity).release(zeros, ledger=Ledger(), rng=rng, label="x")
     judge(laplace.ravel(), laplace_law, scale)
-    noise = Cube(epsilon, sensitivity).release(zeros, ledger=Ledger(), rng=rng, label="x")
+    noise = LInfLaplace(epsilon, sensitivity).release(zeros, ledger=Ledger(), rng=rng, label="x")
     judge(np.abs(noise).max(axis=1), norm_law(2), scale)
 
 
@@ -237,7 +237,7 @@ def test_choice_has_the_law_of_permute_and_flip(name):
     for kept in itertools.product([0, 1], repeat=5):
         if any(kept):
             law += np.array(kept) / sum(kept) * np.prod(np.where(kept, stay, 1 - stay))
-    choice, exact = Choice(epsilon, 2), Exact(np.array(scores))
+    choice, exact = PermuteAndFlip(epsilon, 2), Exact(np.array(scores))
     drawn = [choice.release(exact, ledger=Ledger(), rng=rng, label="x") for _ in range(runs)]
     assert law.sum() == pytest.approx(1)
     assert stats.chisquare(np.bincount(drawn, minlength=5), law * runs).pvalue > FALSE_ALARM

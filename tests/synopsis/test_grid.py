@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid, pieces
-from dpkmeans.synopsis.points import NoisyTotal
+from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
 def built(X, box, k=3, epsilon=1.0, grid=Grid()):  # noqa: B008 (a frozen value)
@@ -73,9 +73,9 @@ def test_neither_look_has_more_cells_than_the_cap_however_many_records_there_are
     class Counting:
         bounds, n_features, released = engine.bounds, 2, False
 
-        def ask(self, query):
+        def answer(self, query):
             seen.append(query.shape[0])
-            return engine.ask(query)
+            return engine.answer(query)
 
     Grid().build(
         Counting(), 5, Epsilon.of(1.0), NoisyTotal(2.0**33, 0.0), ledger=Ledger(1.0), rng=Randomness.with_seed(0)

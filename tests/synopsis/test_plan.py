@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.plan import make_plan
-from dpkmeans.synopsis.signs import Signs
 from dpkmeans.synopsis.tree import Tree
 
 
@@ -31,7 +31,7 @@ def test_the_parts_of_every_plan_add_up_to_the_budget(epsilon, recentre):
         (1e6, 4, Tree),
         (1e6, 10, Tree),
         (150, 10, Tree),
-        (1e6, 11, Signs),
+        (1e6, 11, Hyperplanes),
     ],
 )
 def test_the_features_and_the_signal_decide_which_synopsis_is_made(n, d, builder):

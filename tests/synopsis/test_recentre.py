@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.cluster import to_fixed_point
-from dpkmeans.synopsis.points import WeightedPoints
+from dpkmeans.synopsis.kmeans import to_fixed_point
 from dpkmeans.synopsis.recentre import FOLLOW, SMALLEST, follow, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
 def groups(n: int = 20_000, seed: int = 0) -> np.ndarray:

@@ -5,17 +5,17 @@ import pandas as pd
 import pytest
 
 from dpkmeans import DPKMeans, Ledger, Synopsis, files, make_synopsis
-from dpkmeans.bounds import GRID, Bounds
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError, FileError, GuaranteeError, MethodError, WeakSignalWarning
-from dpkmeans.methods import make_method, registry
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.registry import make_method, registry
+from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.store import Store
-from dpkmeans.synopsis.certificate import verify
 from dpkmeans.synopsis.grid_cells import GridCells
-from dpkmeans.synopsis.queries import UNIT, Residuals
+from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.synopsis import KIND, VERSION
+from dpkmeans.synopsis.verify import verify
 
 TOWNS = np.array([[10.0, 10.0], [80.0, 20.0], [40.0, 90.0], [90.0, 80.0]])
 
@@ -81,7 +81,7 @@ def test_the_names_of_a_frame_go_with_it():
 
 
 def test_a_durable_ledger_is_charged_once_and_refuses_the_second_synopsis(tmp_path):
-    store = Store.create(tmp_path / "ledger.db")
+    store = DurableLedger.create(tmp_path / "ledger.db")
     store.add("visits", 1.5)
     made = make_synopsis(visits(), 1.0, (0, 100), ledger=store, dataset="visits")
     made.fit(3)
@@ -175,9 +175,13 @@ def test_a_synopsis_answers_like_an_engine_of_as_many_records():
         Residuals(centroids, np.full((3, 2), 0.5)),
         GridCells(box.unit_box, np.array([1, 1]), np.array([[4, 4]])),
     ):
-        assert np.array_equal(reveal(synopsis.ask(query), why=why), reveal(records.ask(query), why=why))
-    assert reveal(synopsis.ask(Residuals(centroids, np.full((3, 2), 0.5))), why=why)[:, 0].sum() == times.sum() * UNIT
-    assert np.allclose(reveal(synopsis.cell_reach(centroids), why=why), reveal(records.cell_reach(centroids), why=why))
+        assert np.array_equal(reveal(synopsis.answer(query), why=why), reveal(records.answer(query), why=why))
+    assert (
+        reveal(synopsis.answer(Residuals(centroids, np.full((3, 2), 0.5))), why=why)[:, 0].sum() == times.sum() * UNIT
+    )
+    assert np.allclose(
+        reveal(synopsis.max_abs_deviation(centroids), why=why), reveal(records.max_abs_deviation(centroids), why=why)
+    )
     assert reveal(synopsis.costs(centroids[None]), why=why).tolist() == [round(mine.cost * GRID)]
     assert reveal(synopsis.count(), why=why) == times.sum()
     assert sum(reveal(b.count(), why=why) for b in synopsis.blocks(5, rng)) == times.sum()

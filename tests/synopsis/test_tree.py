@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpkmeans.bounds import Bounds
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.privacy.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.points import NoisyTotal
 from dpkmeans.synopsis.tree import Tree, cube_variance
+from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
 def built(X, box, epsilon=1.0, tree=Tree()):  # noqa: B008 (a frozen value)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dpkmeans.audit.attacks import attack_targets
 from dpkmeans.audit.auditor import QUICK, AuditReport, Finding, Runs, audit
-from dpkmeans.audit.cases import Case, Sample, Target
-from dpkmeans.audit.mechanisms import mechanism_targets
-from dpkmeans.audit.methods import method_target, method_targets, registered_target
+from dpkmeans.audit.mechanism_targets import mechanism_targets
+from dpkmeans.audit.method_targets import method_target, method_targets, registered_target
 from dpkmeans.audit.mutants import mutant_targets
-from dpkmeans.audit.pairs import Pair, worst_pairs
-from dpkmeans.audit.select import targets_of
+from dpkmeans.audit.neighbours import Pair, worst_pairs
+from dpkmeans.audit.protocols import Case, Sample, Target
+from dpkmeans.audit.targets import targets_of
 
 __all__ = [
     "QUICK",

@@ -11,14 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, FloatArray
-from dpkmeans.audit.cases import Sample, Target
-from dpkmeans.audit.noise import InBlocks
-from dpkmeans.audit.pairs import Pair, duplicate, empty_cluster, outlier
+from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans.audit.neighbours import Pair, duplicate, empty_cluster, outlier
+from dpkmeans.audit.noise_sources import InBlocks
+from dpkmeans.audit.protocols import Sample, Target
 from dpkmeans.audit.scores import Score, Scorer, centroids_of
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.methods.lu_shen import posterior
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

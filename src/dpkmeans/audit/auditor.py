@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray
-from dpkmeans.audit.cases import Case, Sample, Target
+from dpkmeans._typing import FloatArray
+from dpkmeans.audit.protocols import Case, Sample, Target
 from dpkmeans.audit.scores import Score
 from dpkmeans.audit.statistics import Bound, choose_event, measure
+from dpkmeans.core.guarantee import Label
 from dpkmeans.errors import MethodError
-from dpkmeans.guarantee import Label
 from dpkmeans.privacy.randomness import Randomness
 
 NOTHING_PROVED = "Finding no violation proves nothing: it says that these attacks, with this many runs, found none."

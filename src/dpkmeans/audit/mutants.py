@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, FloatArray, IntArray
-from dpkmeans.audit.cases import Case, Target
-from dpkmeans.audit.mechanisms import (
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.audit.mechanism_targets import (
     SENSITIVITY,
     TableCase,
     choice_cases,
@@ -23,19 +22,20 @@ from dpkmeans.audit.mechanisms import (
     recentring_cases,
     step_cases,
 )
-from dpkmeans.audit.methods import MethodCase
-from dpkmeans.audit.pairs import empty_cluster
+from dpkmeans.audit.method_targets import MethodCase
+from dpkmeans.audit.neighbours import empty_cluster
+from dpkmeans.audit.protocols import Case, Target
 from dpkmeans.audit.scores import LaplaceRatio
-from dpkmeans.iteration.loop import Move, Step, Update
-from dpkmeans.iteration.updates import NoisyMean
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.methods.base import Claim
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.solver import Move, Step, Update
+from dpkmeans.methods.loop.updates import NoisyMean
 from dpkmeans.methods.noisy_lloyd import blum
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Choice, Cube, Laplace
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import NoiseSource, Randomness
-from dpkmeans.privacy.schedules import StepBudget
 
 FACTORS = (1.2, 1.5, 2.0)
 WHY = "a mutant is not private"
@@ -49,7 +49,7 @@ def _more(epsilon: Epsilon, factor: float) -> Epsilon:
 class Thin:
     """Noise of 1/factor of the scale."""
 
-    kind: type[Laplace] | type[Cube] | type[Choice]
+    kind: type[Laplace] | type[LInfLaplace] | type[PermuteAndFlip]
     epsilon: Epsilon
     sensitivity: int
     factor: float
@@ -179,11 +179,13 @@ def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[
     budget = Epsilon.of(epsilon)
     targets = []
     for factor in factors:
-        laplace, cube, choice = (Thin(kind, budget, SENSITIVITY, factor) for kind in (Laplace, Cube, Choice))
+        laplace, cube, choice = (
+            Thin(kind, budget, SENSITIVITY, factor) for kind in (Laplace, LInfLaplace, PermuteAndFlip)
+        )
         made: dict[str, tuple[Case, ...]] = {
             "Laplace": laplace_cases(laplace)[:1],
-            "Cube": cube_cases(cube)[:1],
-            "Choice": choice_cases(choice)[:1],
+            "LInfLaplace": cube_cases(cube)[:1],
+            "PermuteAndFlip": choice_cases(choice)[:1],
             "noisy-mean step": step_cases(ThinStep(factor), budget)[:1],
             "re-centring step": _thin_recentring(budget, factor),
         }
@@ -233,7 +235,7 @@ def _step(update: Update, budget: Epsilon) -> tuple[Case, ...]:
 
 def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
     sound = recentring_cases(budget)[0]
-    return (replace(sound, mechanism=Thin(Cube, budget, sound.mechanism.sensitivity, factor)),)
+    return (replace(sound, mechanism=Thin(LInfLaplace, budget, sound.mechanism.sensitivity, factor)),)
 
 
 def _rows_start(epsilon: float) -> MethodCase:

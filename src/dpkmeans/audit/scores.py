@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray, IntArray
+from dpkmeans._typing import FloatArray, IntArray
 
 Scorer = Callable[[FloatArray], FloatArray]
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray
+from dpkmeans._typing import FloatArray
 
-MOST_THRESHOLDS = 256
+MAX_THRESHOLDS = 256
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def measure(event: Event, without: FloatArray, with_record: FloatArray, alpha: f
 def _thresholds(scores: FloatArray) -> FloatArray:
     """The different scores, or as many of their quantiles as are worth trying."""
     different = np.unique(scores)
-    if len(different) <= MOST_THRESHOLDS:
+    if len(different) <= MAX_THRESHOLDS:
         return different
-    inner = np.quantile(different, np.linspace(0, 1, MOST_THRESHOLDS // 2), method="nearest")
-    weighted = np.quantile(scores, np.linspace(0, 1, MOST_THRESHOLDS // 2), method="nearest")
+    inner = np.quantile(different, np.linspace(0, 1, MAX_THRESHOLDS // 2), method="nearest")
+    weighted = np.quantile(scores, np.linspace(0, 1, MAX_THRESHOLDS // 2), method="nearest")
     return np.unique(np.concatenate([inner, weighted]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkmeans.errors import FileError
-from dpkmeans.files import read_json, write_text
+from dpkmeans.storage.json_files import read_json, write_text
 
 KIND, VERSION = "dpkmeans audit", 1
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"

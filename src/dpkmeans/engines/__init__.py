@@ -1,1 +1,1 @@
-"""Engines: the only code that touches records."""
+"""The only code that holds records."""

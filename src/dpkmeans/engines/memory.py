@@ -10,14 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, Float32Array, FloatArray, IntArray, LabelArray
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines.base import CellStatistics, LloydEnd
-from dpkmeans.engines.blocks import MOST_RECORDS, TOO_MANY, BlockEngine
-from dpkmeans.engines.kernels import group, pack, reassign, take
-from dpkmeans.engines.lloyd import lloyd_over_tiles
-from dpkmeans.engines.shares import far_apart, split_evenly, work_off
-from dpkmeans.engines.tasks import (
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray, LabelArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.engine import CellStatistics, LloydEnd
+from dpkmeans.core.exact import Exact
+from dpkmeans.engines.block_engine import MAX_RECORDS, TOO_MANY, BlockEngine
+from dpkmeans.engines.block_tasks import (
     Block,
     Task,
     block_of_points,
@@ -26,10 +24,12 @@ from dpkmeans.engines.tasks import (
     over_blocks,
     sum_of_squares,
 )
-from dpkmeans.engines.tiles import LANES
-from dpkmeans.engines.zone_fits import ZoneFit
+from dpkmeans.engines.work_queue import drain, interleave, split_evenly
 from dpkmeans.errors import DataError
-from dpkmeans.privacy.exact import Exact
+from dpkmeans.kernels.assign import group, pack, reassign, take
+from dpkmeans.kernels.lloyd import lloyd_over_tiles
+from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.zones import ZoneFit
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -80,7 +80,7 @@ class MemoryEngine(BlockEngine):
         n, d = X.shape
         if d != bounds.n_features:
             raise DataError(f"records have {d} features; the bounds have {bounds.n_features}.")
-        if n > MOST_RECORDS:
+        if n > MAX_RECORDS:
             raise DataError(TOO_MANY)
         tiles = np.zeros((-(-n // LANES), d, LANES), np.float32)
         engine = cls(tiles, n, bounds, n_threads)
@@ -214,7 +214,7 @@ class MemoryEngine(BlockEngine):
         chunks = [slice(start, min(start + CHUNK, n_tiles)) for start in range(0, n_tiles, CHUNK)]
         if self._n_threads == 1:
             return [function(chunk) for chunk in chunks]
-        left = far_apart(chunks, self._n_threads)
+        left = interleave(chunks, self._n_threads)
         with ThreadPoolExecutor(self._n_threads) as pool:
-            at_work = [pool.submit(work_off, left, function) for _ in range(self._n_threads)]
+            at_work = [pool.submit(drain, left, function) for _ in range(self._n_threads)]
             return [result for task in at_work for result in task.result()]

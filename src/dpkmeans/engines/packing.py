@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, Float32Array, FloatArray
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines.kernels import GRID_STEP, compiled
-from dpkmeans.engines.tasks import Block
-from dpkmeans.engines.tiles import LANES
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.engines.block_tasks import Block
 from dpkmeans.errors import DataError
+from dpkmeans.kernels.assign import GRID_STEP, compiled
+from dpkmeans.kernels.simd_f32 import LANES
 
 Nulls = Literal["refuse", "midpoint"]
 NULLS = ("refuse", "midpoint")

@@ -9,12 +9,12 @@ from itertools import chain
 from threading import Event, Lock
 from typing import Generic, TypeVar
 
-from dpkmeans.arrays import AnyArray, FloatArray
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines.blocks import BlockEngine, Watch
+from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.data.source import Piece, Source
+from dpkmeans.engines.block_engine import BlockEngine, Watch
+from dpkmeans.engines.block_tasks import Task
 from dpkmeans.engines.packing import Batch, new_room, pack_batch
-from dpkmeans.engines.tasks import Task
-from dpkmeans.sources import Piece, Source
 
 A = TypeVar("A")
 T = TypeVar("T")

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray
-from dpkmeans.bounds import Bounds
-from dpkmeans.engines.base import Engine
-from dpkmeans.guarantee import Guarantee, Label, weakest
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.guarantee import Guarantee, Label, weakest
+from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.release import PublishedZone, Release
 from dpkmeans.synopsis.synopsis import Synopsis
 
 
@@ -82,7 +82,7 @@ def guarantee_of(claim: Claim, bounds: Bounds, rng: Randomness) -> Guarantee:
     )
 
 
-def conclude(
+def make_release(
     method: Method,
     engine: Engine,
     centroids: FloatArray,

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray, IntArray
-from dpkmeans.bounds import GRID
-from dpkmeans.engines.base import Engine
-from dpkmeans.iteration.starts import SampledRows
-from dpkmeans.iteration.stopping import check_max_iter
-from dpkmeans.methods.base import Claim, conclude
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.bounds import GRID
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.release import Release
+from dpkmeans.methods.base import Claim, make_release
+from dpkmeans.methods.loop.initializers import SampledRows
+from dpkmeans.methods.loop.stopping import check_max_iter
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact, reveal
+from dpkmeans.methods.record_count import RecordCount, record_count
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.record_count import RecordCount, record_count
-from dpkmeans.release import Release
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class Gupt:
             "max_iter": self.max_iter,
             "setting": "paper" if self.in_paper else "proved",
         }
-        return conclude(self, engine, centroids, ledger=ledger, rng=rng, n_passes=1, n_iter=1, parameters=parameters)
+        return make_release(
+            self, engine, centroids, ledger=ledger, rng=rng, n_passes=1, n_iter=1, parameters=parameters
+        )
 
     def _shares(self, n: int, ledger: Ledger) -> tuple[Epsilon, ...]:
         if self.each is not None:

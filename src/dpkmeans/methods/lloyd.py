@@ -6,15 +6,15 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from dpkmeans.engines.base import Engine
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
 from dpkmeans.errors import NotConvergedWarning
-from dpkmeans.iteration.starts import Start, as_start
-from dpkmeans.iteration.stopping import check_max_iter
-from dpkmeans.methods.base import Claim, conclude
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.base import Claim, make_release
+from dpkmeans.methods.loop.initializers import Start, as_start
+from dpkmeans.methods.loop.stopping import check_max_iter
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.release import Release
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Lloyd:
                 NotConvergedWarning,
                 stacklevel=3,
             )
-        return conclude(
+        return make_release(
             self,
             engine,
             end.centroids,

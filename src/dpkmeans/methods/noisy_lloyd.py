@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from dpkmeans.errors import MethodError
-from dpkmeans.iteration.starts import as_start
-from dpkmeans.iteration.stopping import AfterPlan
-from dpkmeans.iteration.updates import LocalNoisyMean, NoisyMean
 from dpkmeans.methods.base import Claim
-from dpkmeans.methods.iterative import IterativeMethod
-from dpkmeans.privacy.record_count import NotNeeded, RecordCount, record_count
-from dpkmeans.privacy.schedules import EvenSplit, Halving, Schedule, SuSplit
+from dpkmeans.methods.loop.budgets import EvenSplit, Halving, Schedule, SuSplit
+from dpkmeans.methods.loop.initializers import as_start
+from dpkmeans.methods.loop.iterative import IterativeMethod
+from dpkmeans.methods.loop.stopping import AfterPlan
+from dpkmeans.methods.loop.updates import LocalNoisyMean, NoisyMean
+from dpkmeans.methods.record_count import NotNeeded, RecordCount, record_count
 
 
 def blum(*, steps: int = 5, init: Any = None, setting: str = "proved") -> IterativeMethod:

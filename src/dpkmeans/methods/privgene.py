@@ -10,22 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray
-from dpkmeans.bounds import GRID
-from dpkmeans.engines.base import Engine
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import GRID
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
-from dpkmeans.methods.base import Claim, conclude
+from dpkmeans.kernels.score_range import score_range
+from dpkmeans.methods.base import Claim, make_release
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
-from dpkmeans.methods.score_range import score_range
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import reveal
+from dpkmeans.methods.record_count import RecordCount, record_count
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Choice
+from dpkmeans.privacy.mechanisms import PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.privacy.record_count import RecordCount, record_count
-from dpkmeans.release import Release
 
-LARGEST_ROUNDS = 64
+MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PrivGene:
     def rounds(self, n_records: float, total: Epsilon) -> int:
         """max(8, 1.25e-3 N ε / 10), capped for very large N ε, where more rounds buy nothing."""
         wanted = 1.25e-3 * n_records * float(total) / self.n_selected
-        return int(min(max(8, wanted), LARGEST_ROUNDS))
+        return int(min(max(8, wanted), MAX_ROUNDS))
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Breed and select; the last round selects one."""
@@ -76,7 +76,7 @@ class PrivGene:
             "rounds": rounds,
             "setting": "paper" if self.in_paper else "proved",
         }
-        return conclude(
+        return make_release(
             self,
             engine,
             parents[0],
@@ -109,7 +109,7 @@ class PrivGene:
         chosen: list[int] = []
         for pick, share in enumerate(budget.over(n), start=1):
             scores = exact.map(lambda s, rows=left: s[rows])  # type: ignore[misc]
-            index = Choice(share, sensitivity).release(
+            index = PermuteAndFlip(share, sensitivity).release(
                 scores, ledger=ledger, rng=rng, label=f"round {number}: choice {pick}"
             )
             chosen.append(int(left[index]))
@@ -121,7 +121,7 @@ class PrivGene:
         box = engine.bounds.unit_box
         if not self.in_paper:
             return np.zeros(len(box)), box
-        reach = engine.cell_reach(box[None] / 2)
+        reach = engine.max_abs_deviation(box[None] / 2)
         half = reveal(reach, why="the paper's experiments use local sensitivity")[0]
         return box / 2 - half, box / 2 + half
 

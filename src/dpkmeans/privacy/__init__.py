@@ -1,1 +1,1 @@
-"""Mechanisms, the ledger and budget schedules: all that decides what a result may be called."""
+"""Noise and budget."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import BudgetError
-from dpkmeans.privacy.epsilon import Epsilon
 
 NEIGHBOURS = "add or remove one record"
 
@@ -31,7 +31,7 @@ class Spend:
         return "parallel" if len(self.parts) > 1 else "sequential"
 
 
-class Parent(Protocol):
+class SpendListener(Protocol):
     """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an `Account` on disk."""
 
     def record(self, spend: Spend) -> None:
@@ -55,7 +55,7 @@ class Ledger:
     0.6
     """
 
-    def __init__(self, promised: float | Epsilon | None = None, *, parent: Parent | None = None) -> None:
+    def __init__(self, promised: float | Epsilon | None = None, *, parent: SpendListener | None = None) -> None:
         self.promised = None if promised is None else Epsilon.of(promised)
         self._parent = parent
         self._spends: list[Spend] = []

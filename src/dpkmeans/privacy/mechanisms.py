@@ -15,16 +15,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpkmeans.arrays import IntArray
+from dpkmeans._typing import IntArray
+from dpkmeans.core.epsilon import NANO, Epsilon
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.errors import BudgetError, DataError, DataTypeError
-from dpkmeans.privacy.cube import cube_noise
-from dpkmeans.privacy.epsilon import NANO, Epsilon
-from dpkmeans.privacy.exact import Exact, reveal
 from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.linf_laplace import cube_noise
 from dpkmeans.privacy.randomness import NoiseSource, Randomness, float_above, next_float
 
-LARGEST_VALUE = 2**62 - 1
-LARGEST_SCALE = 2**52
+MAX_VALUE = 2**62 - 1
+MAX_SCALE = 2**52
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Laplace:
 
 
 @dataclass(frozen=True)
-class Cube:
+class LInfLaplace:
     """Noise with P(z) ∝ exp(-‖z‖∞/scale) on each row, scale = sensitivity/epsilon; shape (cells, entries).
 
     Serves counts and sums together without a split. An entry's deviation is √((D+1)(D+2)/3) · scale, against
@@ -81,7 +81,7 @@ class Cube:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PermuteAndFlip:
     """The index of a high score, from integers of shape (candidates,): the permute-and-flip mechanism.
 
     A candidate stays when a geometric draw of scale 2 · sensitivity/epsilon reaches its distance from the best
@@ -111,7 +111,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class TreeShape:
+class PrivTreeSplits:
     """Which nodes of a binary tree to split: PrivTree's biased counts with integer noise.
 
     A node of depth h with c records splits when max(c - h·bias, -bias) + noise > 0, with noise of scale λ = 3/epsilon
@@ -169,7 +169,7 @@ def _check(epsilon: Epsilon, sensitivity: int, times: int = 1) -> None:
             f"sensitivity must be a Python integer of at least 1; got {sensitivity!r}. "
             "Put the answer on an integer grid, and say by how many steps one record can move it."
         )
-    if times * sensitivity * NANO > LARGEST_SCALE * epsilon.nano:
+    if times * sensitivity * NANO > MAX_SCALE * epsilon.nano:
         raise BudgetError(
             f"epsilon={epsilon} is too small for a sensitivity of {sensitivity}: the noise would not fit 64 bits. "
             "Use a larger epsilon, a coarser grid, or fewer features."
@@ -187,7 +187,7 @@ def _open(exact: Exact[IntArray], label: str, ndim: int | None = None) -> IntArr
     if values.size == 0 or (ndim is not None and values.ndim != ndim):
         wanted = "at least one entry" if ndim is None else f"{ndim} dimensions and at least one entry"
         raise DataError(f"{label!r} must have {wanted}; got shape {values.shape}.")
-    if values.max() > LARGEST_VALUE or values.min() < -LARGEST_VALUE:
+    if values.max() > MAX_VALUE or values.min() < -MAX_VALUE:
         raise DataError(f"{label!r} has entries of 2^62 or more. Use a coarser grid, or narrower bounds.")
     return values
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpkmeans.arrays import AnyArray, IntArray
+from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.errors import MethodError
 
 SATURATED = 2**63 - 1

@@ -10,19 +10,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dpkmeans.core.guarantee import MEANING, Label
+from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
-from dpkmeans.files import write_text
-from dpkmeans.guarantee import MEANING, Label
-from dpkmeans.release import Release
-from dpkmeans.report.numbers import Explored, explored, named, verdicts
-from dpkmeans.report.pictures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
-from dpkmeans.report.stage import make_stage
+from dpkmeans.report.animation import make_animation
+from dpkmeans.report.derived import Explored, explored, named, verdicts
+from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
+from dpkmeans.storage.json_files import write_text
 
 LONG = 12  # tables with more rows are folded
-MOST_SPENDS = 40  # more entries are shown by kind
-MOST_FEATURES = 60
-MOST_CELLS = 3000
-MOST_BOUNDS = 300
+MAX_SPENDS = 40  # more entries are shown by kind
+MAX_FEATURES = 60
+MAX_CELLS = 3000
+MAX_BOUNDS = 300
 
 PROMISES: dict[Label, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "proved": (
@@ -97,14 +97,14 @@ def _content(release: Release) -> dict[str, Any]:
     label = release.guarantee.label
     does, does_not = PROMISES[label]
     names = named(release)
-    shown_names = names[:MOST_FEATURES]
-    most_rows = max(MOST_CELLS // len(shown_names), 1)
+    shown_names = names[:MAX_FEATURES]
+    most_rows = max(MAX_CELLS // len(shown_names), 1)
     convergence: list[Picture] = []
     if release.certificate is not None:
         convergence += [costs_picture(release)]
     if release.transcript:
         convergence.append(radii_picture(release))
-    stage = make_stage(release, names)
+    stage = make_animation(release, names)
     rows: list[Explored] = explored(release)
     checked = verdicts(release)
     content = {
@@ -116,11 +116,11 @@ def _content(release: Release) -> dict[str, Any]:
         "does": does,
         "does_not": does_not,
         "names": shown_names,
-        "centroids": [row[:MOST_FEATURES] for row in release.centroids[:most_rows].tolist()],
+        "centroids": [row[:MAX_FEATURES] for row in release.centroids[:most_rows].tolist()],
         "hidden": _hidden(release, most_rows),
-        "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True))[:MOST_BOUNDS],
+        "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True))[:MAX_BOUNDS],
         "spends": _spends(release),
-        "grouped": len(release.spends) > MOST_SPENDS,
+        "grouped": len(release.spends) > MAX_SPENDS,
         "pictures": [centroids_picture(release, names)],
         "convergence": convergence,
         "stage": stage,
@@ -158,7 +158,7 @@ def _odds(release: Release) -> str | None:
 def _hidden(release: Release, most_rows: int) -> str:
     k, d = release.centroids.shape
     parts = [f"the first {most_rows} of {k} clusters"] if k > most_rows else []
-    parts += [f"the first {MOST_FEATURES} of {d} features"] if d > MOST_FEATURES else []
+    parts += [f"the first {MAX_FEATURES} of {d} features"] if d > MAX_FEATURES else []
     return f"Shown: {' and '.join(parts)}; the model file holds all." if parts else ""
 
 
@@ -169,14 +169,14 @@ def _spends(release: Release) -> list[dict[str, Any]]:
         epsilon = float(spend.epsilon)
         over = f"{len(spend.parts)} disjoint cells" if len(spend.parts) > 1 else "all records"
         lines.append({"label": spend.label, "epsilon": epsilon, "over": over})
-    if len(lines) > MOST_SPENDS:
+    if len(lines) > MAX_SPENDS:
         kinds: dict[str, dict[str, Any]] = {}
         for line in lines:
             kind = re.sub(r"\d+", "…", line["label"])
             entry = kinds.setdefault(kind, {"label": kind, "epsilon": 0.0, "over": 0})
             entry["epsilon"] += line["epsilon"]
             entry["over"] += 1
-        lines = list(kinds.values())[:MOST_BOUNDS]
+        lines = list(kinds.values())[:MAX_BOUNDS]
     total, spent = 0.0, release.epsilon_spent
     for line in lines:
         total += line["epsilon"]

@@ -6,24 +6,24 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpkmeans.release import Release
+    from dpkmeans.core.release import Release
 
-MOST_ROWS = 20
-MOST_COLUMNS = 12
+MAX_ROWS = 20
+MAX_COLUMNS = 12
 _COLOURS = {"proved": "#17703a", "paper": "#8a5a00", "none": "#b3261e"}
 
 
 def fragment(release: Release) -> str:
     """A small piece of HTML, without scripts and addresses; every text in it is escaped."""
     k, d = release.centroids.shape
-    names = (release.feature_names or tuple(f"feature {j}" for j in range(d)))[:MOST_COLUMNS]
+    names = (release.feature_names or tuple(f"feature {j}" for j in range(d)))[:MAX_COLUMNS]
     head = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])
     rows = []
-    for i, centroid in enumerate(release.centroids[:MOST_ROWS, :MOST_COLUMNS].tolist()):
+    for i, centroid in enumerate(release.centroids[:MAX_ROWS, :MAX_COLUMNS].tolist()):
         cells = [f"{value:.6g}" for value in centroid]
         cells += [] if release.sizes is None else [f"{release.sizes[i]:.6g}"]
         rows.append(f'<tr><th scope="row">{i}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    more = "" if k <= MOST_ROWS and d <= MOST_COLUMNS else f"<p>A part of {k} centroids with {d} features.</p>"
+    more = "" if k <= MAX_ROWS and d <= MAX_COLUMNS else f"<p>A part of {k} centroids with {d} features.</p>"
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     colour = _COLOURS[release.guarantee.label]
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -1,1 +1,1 @@
-"""A private synopsis: weighted points that stand for the records."""
+"""Epsilon once, then post-processing."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray, IntArray
-from dpkmeans.engines.base import Engine
-from dpkmeans.privacy.epsilon import Epsilon
-from dpkmeans.privacy.exact import Exact
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.finer import finer
+from dpkmeans.synopsis.consistency import blend, project
 from dpkmeans.synopsis.grid_cells import GridCells
-from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.weights import blend, project
+from dpkmeans.synopsis.smoothing import finer
+from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Grid:
         if outer.max() > 1:
             epsilon = epsilon - first
             query = GridCells(box, np.ones_like(outer), outer[None, :])
-            counts = _release(engine.ask(query), first, ledger, rng, "grid: first look")
+            counts = _release(engine.answer(query), first, ledger, rng, "grid: first look")
             variance = 2 / float(first) ** 2
             coarse = blend(counts, np.array([n]), np.zeros(len(counts), np.int64), variance, total.variance)
 
@@ -65,7 +65,7 @@ class Grid:
         share = np.maximum(coarse, 0.0) + 1e-9  # each coarse cell gets a part
         cuts = pieces_each(box / outer, share / share.sum() * wanted)
         cells = GridCells(box, outer, cuts)
-        counts = _release(engine.ask(cells), epsilon, ledger, rng, "grid: counts")
+        counts = _release(engine.answer(cells), epsilon, ledger, rng, "grid: counts")
         owner = np.repeat(np.arange(len(cuts)), np.diff(cells.starts))
         weights = project(blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance))
         return finer(cells, weights, self.most_points)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.arrays import Float32Array, FloatArray, IntArray
-from dpkmeans.engines.kernels import compiled
-from dpkmeans.engines.tiles import LANES
+from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.simd_f32 import LANES
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.recentre import FOLLOW
-from dpkmeans.synopsis.signs import Signs
 from dpkmeans.synopsis.tree import Tree
 
-Builder = Grid | Tree | Signs
+Builder = Grid | Tree | Hyperplanes
 
 COUNT_SHARE = 0.05
 WEAK_SIGNAL = 10.0
@@ -24,7 +24,7 @@ TREE_SIGNAL = 80.0  # between them, from here on
 SIGNS_FEATURES = 11  # from here on hyperplanes serve
 WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
 GRID_RECENTRE_SIGNAL = 160.0  # from here on, divided by the number of features, a grid is re-centred
-LEAST_RECENTRE_SIGNAL = 55.0  # but not below this
+MIN_RECENTRE_SIGNAL = 55.0  # but not below this
 TREE_RECENTRE_SIGNAL = 150.0  # from here on a tree is re-centred
 COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
 WIDE_SIGNAL = 500.0  # below it, noise outweighs what clipping does to a mean
@@ -49,14 +49,14 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
     signal = n_records * float(epsilon) / k
     if n_features >= SIGNS_FEATURES:
         weak = signal / n_features < WEAK_MEANS
-        builder = Signs(sides_share=0.28) if weak else Signs()
+        builder = Hyperplanes(sides_share=0.28) if weak else Hyperplanes()
         if not recentre or weak:
             return Plan(builder, epsilon, None)
         last, radius = epsilon.share(0.27), epsilon.share(0.03)
         return Plan(builder, epsilon - last - radius, last, radius)
     as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
     reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
-    enough = max(GRID_RECENTRE_SIGNAL / max(n_features, 1), LEAST_RECENTRE_SIGNAL) if as_grid else TREE_RECENTRE_SIGNAL
+    enough = max(GRID_RECENTRE_SIGNAL / max(n_features, 1), MIN_RECENTRE_SIGNAL) if as_grid else TREE_RECENTRE_SIGNAL
     if not recentre or signal < enough:
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(0.5 if as_grid else 0.4)

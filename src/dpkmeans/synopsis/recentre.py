@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from dpkmeans.arrays import FloatArray
-from dpkmeans.engines.base import Engine
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Cube, Laplace
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.cluster import FixedPoint, means
-from dpkmeans.synopsis.points import WeightedPoints
-from dpkmeans.synopsis.queries import UNIT, Residuals, ResidualSizes
+from dpkmeans.synopsis.kmeans import FixedPoint, means
+from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.tree import cube_variance
+from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 SMALLEST = 2.0**-10
 SHRINK = 0.5  # of the noise, against the move; James and Stein have (d - 2)/d
@@ -65,7 +65,9 @@ def recentre(
     label: str = "re-centring",
 ) -> Recentred:
     """Move each centroid to the noisy mean of its clipped residuals, shrunk by signal to noise."""
-    noisy = Cube(epsilon, UNIT).release(engine.ask(Residuals(centroids, radius)), ledger=ledger, rng=rng, label=label)
+    noisy = LInfLaplace(epsilon, UNIT).release(
+        engine.answer(Residuals(centroids, radius)), ledger=ledger, rng=rng, label=label
+    )
     counts, sums = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
     deviation = np.sqrt(cube_variance(engine.n_features)) / float(epsilon)
     n = np.maximum(counts, 1.0)[:, None]
@@ -106,7 +108,7 @@ def learn_radius(
     half, k = engine.bounds.unit_box / 2, len(centroids)
     d = max(int(np.count_nonzero(half)), 1)
     noisy = Laplace(epsilon, engine.n_features).release(
-        engine.ask(ResidualSizes(centroids, half, EDGES)), ledger=ledger, rng=rng, label=label
+        engine.answer(ResidualSizes(centroids, half, EDGES)), ledger=ledger, rng=rng, label=label
     )[0]
     mass = np.where(noisy > 3 * engine.n_features / float(epsilon), noisy, 0.0)
     middles = np.concatenate([[EDGES[1] / 2], np.sqrt(EDGES[1:-1] * EDGES[2:]), [EDGES[-1]]])

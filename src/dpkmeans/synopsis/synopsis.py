@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.arrays import FloatArray, IntArray
-from dpkmeans.bounds import GRID, Bounds
-from dpkmeans.engines.base import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans.core.epsilon import LARGEST, Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError, MethodError
-from dpkmeans.files import read_json, write_json
-from dpkmeans.guarantee import Guarantee
-from dpkmeans.plain import (
+from dpkmeans.kernels import weighted_lloyd
+from dpkmeans.privacy.ledger import Ledger, Spend
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.storage.codec import (
     bounds_from_plain,
     bounds_to_plain,
     guarantee_from_plain,
@@ -27,18 +32,13 @@ from dpkmeans.plain import (
     spends_to_plain,
     text,
 )
-from dpkmeans.privacy.epsilon import LARGEST, Epsilon
-from dpkmeans.privacy.exact import Exact, reveal
-from dpkmeans.privacy.ledger import Ledger, Spend
-from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.release import Release
-from dpkmeans.synopsis import kernels
-from dpkmeans.synopsis.cluster import best_start, fill, simplified_silhouette, to_fixed_point
-from dpkmeans.synopsis.points import WeightedPoints
+from dpkmeans.storage.json_files import read_json, write_json
+from dpkmeans.synopsis.kmeans import best_start, fill, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
 VERSION = 1
-MOST_CLUSTERS = 2**20
+MAX_CLUSTERS = 2**20
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Synopsis:
         >>> synopsis.fit(3).centroids.shape, synopsis.fit(5, method="synopsis-posterior").epsilon_spent
         ((3, 2), 1.0)
         """
-        from dpkmeans.methods import make_method
+        from dpkmeans.methods.registry import make_method
 
         k = check_n_clusters(n_clusters)
         scratch = Ledger(float(LARGEST))  # what goes in here is about released values
@@ -151,15 +151,15 @@ class Synopsis:
         labels = np.full(len(self.data.points), -1, np.int32)
         counts, sums = np.empty(k), np.empty((k, d))
         if compare_with is not None:
-            kernels.assign(self.data.points, self.data.weights, compare_with, labels, counts, sums)
-        cost, changed = kernels.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
+            weighted_lloyd.assign(self.data.points, self.data.weights, compare_with, labels, counts, sums)
+        cost, changed = weighted_lloyd.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
         return Exact(CellStatistics(counts, sums, cost, changed))
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm from `start`."""
         return lloyd_by_passes(self, start, max_iter)
 
-    def ask(self, query: Query) -> Exact[IntArray]:
+    def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table over the points on the grid, each as often as its weight, rounded, says.
 
         Bit by bit of the weights, so that a heavy point is looked at some thirty times and not a million times.
@@ -169,7 +169,7 @@ class Synopsis:
         corner = Bounds((0.0,) * self.n_features, (1.0,) * self.n_features)
         for bit in range(int(weights.max()).bit_length()):
             points = self.data.points[(weights >> bit) & 1 == 1]
-            part = MemoryEngine.of_records(points, corner, n_threads=1).ask(query)
+            part = MemoryEngine.of_records(points, corner, n_threads=1).answer(query)
             table += reveal(part, why="a synopsis is released") << bit
         return Exact(table)
 
@@ -178,11 +178,11 @@ class Synopsis:
         costs = np.array([reveal(self.cell_statistics(c), why="a synopsis is released").cost for c in candidates])
         return Exact(np.rint(costs * GRID).astype(np.int64))
 
-    def cell_reach(self, centroids: FloatArray) -> Exact[FloatArray]:
+    def max_abs_deviation(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""
         labels = np.full(len(self.data.points), -1, np.int32)
         counts, sums = np.empty(len(centroids)), np.empty(centroids.shape)
-        kernels.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
+        weighted_lloyd.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
         reach = np.zeros(centroids.shape)
         np.maximum.at(reach, labels, np.abs(self.data.points - self.bounds.unit_box / 2))
         return Exact(reach)
@@ -273,8 +273,8 @@ class Synopsis:
 
 def check_n_clusters(k: Any) -> int:
     """A whole number of clusters, at least 1."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= MOST_CLUSTERS:
-        raise MethodError(f"n_clusters must be a whole number from 1 to {MOST_CLUSTERS}; got {k!r}.")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= MAX_CLUSTERS:
+        raise MethodError(f"n_clusters must be a whole number from 1 to {MAX_CLUSTERS}; got {k!r}.")
     return int(k)
 
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.engines.base import Engine
-from dpkmeans.privacy.epsilon import Epsilon
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Cube, TreeShape
+from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.points import NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.queries import UNIT
+from dpkmeans.synopsis.consistency import blend, project
+from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
-from dpkmeans.synopsis.weights import blend, project
+from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,16 @@ class Tree:
         leaf_epsilon = epsilon - shape_epsilon
         depth = min(max(math.ceil(math.log2(total.value * float(epsilon) + 1)) + 6, 10), self.deepest)
         cells = Halvings(engine.bounds.unit_box, depth)
-        depths, prefixes = TreeShape(shape_epsilon, max(self.fewest_leaves, self.leaves_per_cluster * k)).release(
-            engine.ask(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
+        depths, prefixes = PrivTreeSplits(shape_epsilon, max(self.fewest_leaves, self.leaves_per_cluster * k)).release(
+            engine.answer(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
         )
         center, half = cells.boxes(depths, prefixes)
         leaf_of = np.empty(2**depth, dtype=np.int32)
         for leaf, (h, prefix) in enumerate(zip(depths.tolist(), prefixes.tolist(), strict=True)):
             leaf_of[prefix << (depth - h) : (prefix + 1) << (depth - h)] = leaf
 
-        noisy = Cube(leaf_epsilon, UNIT).release(
-            engine.ask(Leaves(cells, leaf_of, center, half)), ledger=ledger, rng=rng, label="tree: leaves"
+        noisy = LInfLaplace(leaf_epsilon, UNIT).release(
+            engine.answer(Leaves(cells, leaf_of, center, half)), ledger=ledger, rng=rng, label="tree: leaves"
         )
         counts, offsets = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
         variance = cube_variance(engine.n_features) / float(leaf_epsilon) ** 2

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans.arrays import Float32Array, FloatArray, IntArray, LabelArray
-from dpkmeans.engines.kernels import compiled
-from dpkmeans.engines.tiles import LANES
-from dpkmeans.synopsis.queries import UNIT
+from dpkmeans._typing import Float32Array, FloatArray, IntArray, LabelArray
+from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.synopsis.residual_queries import UNIT
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,254 @@
+"""Mechanisms and single steps under audit. Noise on different cells is independent, so one call on a table with as
+many equal cells as there are runs gives that many independent runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.audit.noise_sources import InBlocks, Recorder
+from dpkmeans.audit.protocols import Case, Sample, Target
+from dpkmeans.audit.scores import ChoiceRatio, Column, CubeRatio, LaplaceRatio, LowBits, Reaches, Score
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.methods.loop.budgets import noisy_mean_budget
+from dpkmeans.methods.loop.solver import Step, Update
+from dpkmeans.methods.loop.updates import NoisyMean
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.residual_queries import UNIT, Residuals
+
+SENSITIVITY = 64
+
+
+class Releases(Protocol):
+    """A mechanism, ours or a mutant."""
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """What it claims."""
+        ...
+
+    @property
+    def sensitivity(self) -> int:
+        """What it takes one record to move."""
+        ...
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
+        """The released values."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableCase:
+    """A mechanism on rows of integers; `answer` is the row of D and `answer_with` that of D'."""
+
+    pair: str
+    why: str
+    mechanism: Releases
+    answer: tuple[int, ...]
+    answer_with: tuple[int, ...]
+    ratio: Score
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """One release of `runs` equal rows."""
+        row = self.answer_with if with_record else self.answer
+        ledger = Ledger()
+        table: IntArray = np.tile(np.array(row, dtype=np.int64), (runs, 1))
+        released = self.mechanism.release(Exact(table), ledger=ledger, rng=rng, label="audit")
+        return Sample(np.asarray(released, dtype=np.float64), np.array([float(ledger.spent)]))
+
+    def scores(self) -> tuple[Score, ...]:
+        """The likelihood ratio, the first entry, exact values and low bits."""
+        return self.ratio, Column(0, "first entry"), Reaches(self.answer), LowBits()
+
+
+@dataclass(frozen=True)
+class ChoiceCase:
+    """A private choice among candidates with integer scores."""
+
+    pair: str
+    why: str
+    mechanism: Releases
+    answer: tuple[int, ...]
+    answer_with: tuple[int, ...]
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """One choice after the other."""
+        exact = Exact(np.array(self.answer_with if with_record else self.answer, dtype=np.int64))
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        ledger = Ledger()
+        drawn = np.empty((runs, 1))
+        for run in range(runs):
+            ledger = Ledger()
+            drawn[run] = self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
+        return Sample(drawn, np.array([float(ledger.spent)]))
+
+    def scores(self) -> tuple[Score, ...]:
+        """The likelihood ratio and the index itself."""
+        scale = 2 * self.mechanism.sensitivity / float(self.mechanism.epsilon)
+        return ChoiceRatio(self.answer, self.answer_with, scale), Column(0, "index")
+
+
+@dataclass(frozen=True)
+class TreeCase:
+    """The shape of a tree over 2^4 cells; all records lie in the first cell, so the record changes its path."""
+
+    pair: str
+    why: str
+    mechanism: PrivTreeSplits
+    count: int
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """One shape after the other: the depth of the path's leaf, and the number of leaves."""
+        cells: IntArray = np.zeros(16, dtype=np.int64)
+        cells[0] = self.count + with_record
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        ledger = Ledger()
+        drawn = np.empty((runs, 2))
+        for run in range(runs):
+            ledger = Ledger()
+            depths, prefixes = self.mechanism.release(Exact(cells), ledger=ledger, rng=rng, label="audit")
+            drawn[run] = depths[prefixes == 0].max(), len(depths)
+        return Sample(drawn, np.array([float(ledger.spent)]))
+
+    def scores(self) -> tuple[Score, ...]:
+        """Both numbers; the proof's worst case is looser than any single path, so no bound comes near epsilon."""
+        return Column(0, "depth of the path"), Column(1, "number of leaves")
+
+
+@dataclass(frozen=True)
+class StepCase:
+    """One step of an update over cells that all hold the same count and sums. Released: what mechanisms returned.
+
+    `cell` and `cell_with` are (count, sums in grid steps). What the ledger records is what the step claims.
+    """
+
+    pair: str
+    why: str
+    update: Update
+    epsilon: Epsilon
+    cell: tuple[int, ...]
+    cell_with: tuple[int, ...]
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """One step over `runs` cells: the released counts and sums, shape (runs, 1 + d)."""
+        cell = np.array(self.cell_with if with_record else self.cell, dtype=np.float64)
+        d = len(cell) - 1
+        stats = CellStatistics(np.full(runs, cell[0]), np.tile(cell[1:] / GRID, (runs, 1)), 0.0, 0.0)
+        engine = MemoryEngine.of_records(np.zeros((1, d)), Bounds.of((0, 1), d), n_threads=1)
+        noise, ledger = Recorder(rng.noise), Ledger()
+        budget = noisy_mean_budget(self.epsilon, d, 1.0)
+        step = Step(1, engine, np.full((runs, d), 0.5), Exact(stats), budget)
+        self.update.move(step, ledger=ledger, rng=Randomness(rng.generator, noise))
+        return Sample(np.column_stack(noise.released).astype(np.float64), np.array([float(ledger.spent)]))
+
+    def scores(self) -> tuple[Score, ...]:
+        """The likelihood ratio over count and sums together, the count, and exact values."""
+        d = len(self.cell) - 1
+        budget = noisy_mean_budget(self.epsilon, d, 1.0)
+        half = GRID // 2
+        scales = (1 / float(budget.counts), *(d * half / float(budget.sums),) * d)
+        answer, answer_with = ((c[0], *(s - c[0] * half for s in c[1:])) for c in (self.cell, self.cell_with))
+        ratio = LaplaceRatio(answer, answer_with, scales)
+        return ratio, Column(0, "noisy count"), Reaches(answer)
+
+
+def laplace_cases(mechanism: Releases) -> tuple[TableCase, ...]:
+    """The sensitivity spent on one entry, and shared by two."""
+    step = mechanism.sensitivity
+    scale = step / float(mechanism.epsilon)
+    moves = {
+        "one entry": ("the whole sensitivity on one entry", (0, 0), (step, 0)),
+        "two entries": ("the sensitivity shared by two entries", (0, 0), (step // 2, step - step // 2)),
+    }
+    return tuple(
+        TableCase(pair, why, mechanism, x, y, LaplaceRatio(x, y, (scale, scale))) for pair, (why, x, y) in moves.items()
+    )
+
+
+def cube_cases(mechanism: Releases) -> tuple[TableCase, ...]:
+    """All entries move, up or in both directions, or one of them."""
+    step = mechanism.sensitivity
+    zero = (0, 0, 0)
+    moves = {
+        "all entries": ("a corner of the cube: the largest loss", (step, step, step)),
+        "both signs": ("another corner", (step, -step, step)),
+        "one entry": ("the middle of a face", (step, 0, 0)),
+    }
+    return tuple(TableCase(pair, why, mechanism, zero, y, CubeRatio(zero, y)) for pair, (why, y) in moves.items())
+
+
+def choice_cases(mechanism: Releases) -> tuple[ChoiceCase, ...]:
+    """Scores that move towards each other, and one that falls."""
+    step = mechanism.sensitivity
+    return (
+        ChoiceCase("two scores meet", "the tight case of the proof", mechanism, (0, 2 * step), (step, step)),
+        ChoiceCase("the best falls", "one score moves alone", mechanism, (0, step, step), (0, step, 0)),
+    )
+
+
+def tree_cases(mechanism: PrivTreeSplits) -> tuple[TreeCase, ...]:
+    """The first record of all, and one more on a path whose counts lie about the bias."""
+    bias = math.ceil(3 / float(mechanism.epsilon) * math.log(2))
+    return (
+        TreeCase("first record", "counts of a path rise from 0", mechanism, 0),
+        TreeCase("busy path", "several depths are close to splitting", mechanism, bias),
+    )
+
+
+def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
+    """The synopsis' re-centring: a cell's count and residuals with cube noise, the record at a corner of the cell."""
+    mechanism = LInfLaplace(epsilon, UNIT)
+    cells = Residuals(np.array([[0.5, 0.5]]), np.array([[0.25, 0.25]]))
+    others = np.array([[0.5, 0.5], [0.55, 0.45]])
+
+    def row(records: FloatArray) -> tuple[int, ...]:
+        engine = MemoryEngine.of_records(records, Bounds.of((0, 1), 2), n_threads=1)
+        table = reveal(engine.answer(cells), why="an audit knows both data sets")
+        return tuple(int(entry) for entry in table[0])
+
+    places = {
+        "corner": ("residuals at their clipped largest", (1.0, 1.0)),
+        "centre": ("the count alone moves", (0.5, 0.5)),
+    }
+    cases = []
+    for pair, (why, place) in places.items():
+        without, with_record = row(others), row(np.vstack([others, [place]]))
+        cases.append(TableCase(pair, why, mechanism, without, with_record, CubeRatio(without, with_record)))
+    return tuple(cases)
+
+
+def step_cases(update: Update, epsilon: Epsilon, n_features: int = 1) -> tuple[StepCase, ...]:
+    """A noisy-mean step: the record at a corner of the box, in a cell with others and alone in its cell."""
+    corner = (1, *(GRID,) * n_features)
+    crowd = (5, *(2 * GRID,) * n_features)
+    crowd_with = tuple(a + b for a, b in zip(crowd, corner, strict=True))
+    empty = (0, *(0,) * n_features)
+    return (
+        StepCase("corner", "count and sum move as far as they can", update, epsilon, crowd, crowd_with),
+        StepCase("empty cell", "the record is alone in its cell", update, epsilon, empty, corner),
+    )
+
+
+def mechanism_targets(epsilon: float) -> tuple[Target, ...]:
+    """All mechanisms, and one step of each kind that uses them."""
+    budget = Epsilon.of(epsilon)
+    made: dict[str, tuple[Case, ...]] = {
+        "Laplace": laplace_cases(Laplace(budget, SENSITIVITY)),
+        "LInfLaplace": cube_cases(LInfLaplace(budget, SENSITIVITY)),
+        "PermuteAndFlip": choice_cases(PermuteAndFlip(budget, SENSITIVITY)),
+        "PrivTreeSplits": tree_cases(PrivTreeSplits(budget, 64)),
+        "noisy-mean step": step_cases(NoisyMean(), budget),
+        "re-centring step": recentring_cases(budget),
+    }
+    return tuple(Target(name, "mechanism", "proved", cases) for name, cases in made.items())

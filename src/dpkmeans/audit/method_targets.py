@@ -1,0 +1,176 @@
+"""Methods under audit: whole fits on both sides of a pair, with all that the release shows."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.audit.neighbours import Pair, worst_pairs
+from dpkmeans.audit.noise_sources import InBlocks
+from dpkmeans.audit.protocols import Sample, Target
+from dpkmeans.audit.scores import Column, Learned, NearestCentroid, Score, SeenBefore
+from dpkmeans.core.release import Release
+from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
+from dpkmeans.methods.base import Method
+from dpkmeans.methods.registry import MethodSpec, registry
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.method import SynopsisMethod
+
+FIXED = 4
+MAX_COLUMNS = 24
+"""Numbers of a release besides its centroids that are scored: passes, spends, sizes, parameters, certificate."""
+
+SMALLER = {"privgene": {"n_candidates": 20, "n_selected": 2}}
+"""Public parameters under which a fit is fast; the guarantee is the same for all of them."""
+
+PILOT = 40
+RELEASE_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class MethodCase:
+    """Fits of one method on one pair. `promised` is the cap of the ledger; None for methods without a total.
+
+    `centroids_only` leaves out all scores that look at anything but the final centroids.
+    """
+
+    method: Method
+    data: Pair
+    promised: float | None
+    centroids_only: bool = False
+
+    @property
+    def pair(self) -> str:
+        """Name of the pair."""
+        return self.data.name
+
+    @property
+    def why(self) -> str:
+        """What the pair is meant to bring out."""
+        return self.data.why
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """`runs` fits of D or D': centroids and the release's other numbers, shape (runs, k d + columns)."""
+        engine, k = self.data.engine(with_record), self.data.n_clusters
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        outputs, spent = np.empty((runs, k * engine.n_features + MAX_COLUMNS)), np.empty(runs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConvergedWarning)
+            warnings.simplefilter("ignore", WeakSignalWarning)
+            for run in range(runs):
+                ledger = Ledger(self.promised)
+                release = self.method.run(engine, k, ledger=ledger, rng=rng)
+                outputs[run], spent[run] = numbers_of(release, self.data), float(ledger.spent)
+        return Sample(outputs, spent)
+
+    def scores(self) -> tuple[Score, ...]:
+        """The nearest centroid, values and rays that recur, and learned scores; beyond centroids, the passes too."""
+        k, d = self.data.n_clusters, len(self.data.extra)
+        lower = self.data.bounds.lower
+        final: tuple[Score, ...] = (
+            NearestCentroid(tuple(self.data.extra.tolist()), k),
+            SeenBefore(lower, k, rays=False),
+            SeenBefore(lower, k, rays=True),
+            Learned(k, d, centroids_only=True),
+        )
+        if self.centroids_only:
+            return final
+        whole = (*final, Column(k * d, "number of passes"), Learned(k, d, centroids_only=False))
+        if not isinstance(self.method, SynopsisMethod):
+            return whole
+        return (
+            *whole,
+            Column(k * d + FIXED, "weight of the synopsis"),
+            Column(k * d + FIXED + 1, "weight at the record"),
+        )
+
+
+def numbers_of(release: Release, pair: Pair) -> FloatArray:
+    """Centroids and other numbers of a release, shape (k d + MAX_COLUMNS,); what is missing counts as -1.
+
+    Behind the centroids: passes, iterations, total and number of spends; three numbers about the released synopsis;
+    sizes, parameters, and as much of the certificate as fits.
+    """
+    certificate = release.certificate or {}
+    first = [release.n_passes, release.n_iter, release.epsilon_spent, len(release.spends)]
+    rest = chain(_leaves(release.sizes), _leaves(release.parameters), _leaves(certificate))
+    shown = list(islice(chain(first, _synopsis(certificate, pair), rest), MAX_COLUMNS))
+    row = np.full(release.centroids.size + MAX_COLUMNS, -1.0)
+    row[: release.centroids.size] = release.centroids.ravel()
+    row[release.centroids.size : release.centroids.size + len(shown)] = shown
+    return np.asarray(np.nan_to_num(row, posinf=1e300, neginf=-1e300))
+
+
+def _synopsis(certificate: dict[str, Any], pair: Pair) -> tuple[float, float, float]:
+    """Total weight of the released synopsis, its weight within a tenth of the extra record, and its largest weight."""
+    if "points" not in certificate or "weights" not in certificate:
+        return -1.0, -1.0, -1.0
+    points, weights = np.array(certificate["points"]), np.array(certificate["weights"])
+    near = np.abs(points - pair.bounds.unit_of(pair.extra)).max(axis=1) <= 0.1
+    return float(weights.sum()), float(weights[near].sum()), float(weights.max())
+
+
+def _leaves(content: Any) -> Iterator[float]:
+    """The numbers in nested dictionaries and lists, in order."""
+    if isinstance(content, dict):
+        for key in sorted(content):
+            yield from _leaves(content[key])
+    elif isinstance(content, (list, tuple, np.ndarray)):
+        for value in content:
+            yield from _leaves(value)
+    elif isinstance(content, numbers.Real):
+        yield float(content)
+
+
+def method_target(
+    method: Method, epsilon: float | None, *, name: str | None = None, pairs: Sequence[Pair] | None = None
+) -> Target:
+    """A target for any method value, ours or yours, that is claimed to be private for what its ledger records.
+
+    `epsilon` is the promised total, None for methods that take none.
+    """
+    cases = tuple(MethodCase(method, pair, epsilon) for pair in (worst_pairs() if pairs is None else pairs))
+    return Target(name or method.name, "method", method.offers().label, cases)
+
+
+def registered_target(entry: MethodSpec, epsilon: float, pairs: Sequence[Pair] | None = None) -> Target:
+    """A method of the registry at a claimed total of about `epsilon`, over all worst-case pairs.
+
+    Methods with a budget per step get such a step that their realised total comes out about there, pair by pair. For
+    methods labelled `paper` only the final centroids are looked at, as that is the most that they could hide.
+    """
+    chosen = worst_pairs() if pairs is None else pairs
+    if {"step_epsilon", "release_epsilon"} <= set(entry.options):
+        cases = tuple(MethodCase(_calibrated(entry, epsilon, p), p, None, centroids_only=True) for p in chosen)
+        return Target(f"{entry.name} ({epsilon:g})", "method", entry.guarantee, cases)
+    method = entry.factory(**SMALLER.get(entry.name, {}))
+    private = entry.guarantee != "none"
+    cases = tuple(MethodCase(method, p, epsilon if private else None, centroids_only=not private) for p in chosen)
+    return Target(entry.name, "method", entry.guarantee, cases, claims=private)
+
+
+def method_targets(epsilon: float, entries: Iterable[MethodSpec] | None = None) -> tuple[Target, ...]:
+    """Every registered method at `epsilon`; those whose total is a mere claim also at a tenth of it."""
+    targets = []
+    for entry in registry().values() if entries is None else entries:
+        if entry.guarantee == "paper":
+            targets.append(registered_target(entry, epsilon / 10))
+        targets.append(registered_target(entry, epsilon))
+    return tuple(targets)
+
+
+def _calibrated(entry: MethodSpec, epsilon: float, pair: Pair) -> Method:
+    """Most of `epsilon` for the release, the rest over as many steps as a pilot takes on average."""
+    pilot = MethodCase(entry.factory(), pair, None)
+    column = pair.n_clusters * len(pair.extra) + 1  # the number of iterations
+    steps = max(pilot.draw(side, PILOT, Randomness.with_seed(1)).outputs[:, column].mean() for side in (False, True))
+    step = (1 - RELEASE_SHARE) * epsilon / max(steps, 1.0)
+    return entry.factory(step_epsilon=step, release_epsilon=RELEASE_SHARE * epsilon)

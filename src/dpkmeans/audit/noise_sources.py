@@ -1,0 +1,93 @@
+"""Noise sources for audits: the real draws, watched or fetched in blocks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, IntArray
+from dpkmeans.privacy.randomness import NoiseSource
+
+BLOCK = 512
+OFTEN = 4
+MAX_SCALES = 256
+
+
+class Recorder:
+    """A source that keeps what it returned, so that an audit sees all that Laplace mechanisms released."""
+
+    def __init__(self, source: NoiseSource) -> None:
+        self._source = source
+        self.released: list[IntArray] = []
+
+    def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
+        """See `NoiseSource`."""
+        self.released.append(self._source.laplace(values, scale))
+        return self.released[-1]
+
+    def geometric(self, size: int, scale: Fraction) -> IntArray:
+        """See `NoiseSource`."""
+        return self._source.geometric(size, scale)
+
+    def below(self, n: int) -> int:
+        """See `NoiseSource`."""
+        return self._source.below(n)
+
+    def below_each(self, bounds: AnyArray) -> AnyArray:
+        """See `NoiseSource`."""
+        return self._source.below_each(bounds)
+
+    def loss(self, change: int, scale: Fraction) -> Fraction:
+        """See `NoiseSource`."""
+        return self._source.loss(change, scale)
+
+
+class InBlocks:
+    """The same source, asked for many draws of a scale at once: a call costs far more than a draw.
+
+    Each draw is handed out once. A scale has to come up a few times before a block is fetched for it.
+    """
+
+    def __init__(self, source: NoiseSource) -> None:
+        self._source = source
+        self._asked: dict[Fraction, int] = {}
+        self._stock: dict[Fraction, IntArray] = {}
+
+    def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
+        """See `NoiseSource`."""
+        draws = self._take(values.size, scale)
+        if draws is None:
+            return self._source.laplace(values, scale)
+        return values + draws.reshape(values.shape)
+
+    def geometric(self, size: int, scale: Fraction) -> IntArray:
+        """See `NoiseSource`. Both halves of a Laplace draw have this law, as in `SecureNoise`."""
+        draws = self._take(size, scale)
+        return self._source.geometric(size, scale) if draws is None else np.where(draws >= 0, draws, ~draws)
+
+    def below(self, n: int) -> int:
+        """See `NoiseSource`."""
+        return self._source.below(n)
+
+    def below_each(self, bounds: AnyArray) -> AnyArray:
+        """See `NoiseSource`."""
+        return self._source.below_each(bounds)
+
+    def loss(self, change: int, scale: Fraction) -> Fraction:
+        """See `NoiseSource`."""
+        return self._source.loss(change, scale)
+
+    def _take(self, size: int, scale: Fraction) -> IntArray | None:
+        """`size` fresh Laplace draws, shape (size,); None where a block is not worth it."""
+        asked = self._asked[scale] = self._asked.get(scale, 0) + 1
+        if asked <= OFTEN or size > BLOCK // 2:
+            if len(self._asked) > MAX_SCALES:
+                self._asked.clear()
+                self._stock.clear()
+            return None
+        stock = self._stock.get(scale)
+        if stock is None or len(stock) < size:
+            stock = self._source.laplace(np.zeros(BLOCK, dtype=np.int64), scale)
+        draws, self._stock[scale] = stock[:size], stock[size:]
+        return draws

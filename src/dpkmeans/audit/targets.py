@@ -1,0 +1,45 @@
+"""Which targets a name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpkmeans.audit.attacks import attack_targets
+from dpkmeans.audit.mechanism_targets import mechanism_targets
+from dpkmeans.audit.method_targets import method_targets, registered_target
+from dpkmeans.audit.mutants import mutant_targets
+from dpkmeans.audit.protocols import Target
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.errors import MethodError
+from dpkmeans.methods.registry import registry
+
+GROUPS: dict[str, Callable[[float], tuple[Target, ...]]] = {
+    "mechanisms": mechanism_targets,
+    "methods": method_targets,
+    "attacks": attack_targets,
+    "mutants": mutant_targets,
+}
+
+
+def targets_of(name: str, epsilon: float) -> tuple[Target, ...]:
+    """A registered method, a mechanism, an attack, a group of targets, or all groups, at about `epsilon`.
+
+    >>> [target.name for target in targets_of("laplace", 1.0)]
+    ['Laplace']
+    """
+    epsilon = float(Epsilon.of(epsilon))
+    if name == "all":
+        return tuple(target for group in GROUPS.values() for target in group(epsilon))
+    if name in GROUPS:
+        return GROUPS[name](epsilon)
+    if name in registry():
+        return (registered_target(registry()[name], epsilon),)
+    single = {_plain(target.name): target for target in mechanism_targets(epsilon) + attack_targets(epsilon)}
+    if _plain(name) in single:
+        return (single[_plain(name)],)
+    known = ", ".join(["all", *GROUPS, *single, *registry()])
+    raise MethodError(f"nothing to audit is called {name!r}. Known: {known}.")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "-")

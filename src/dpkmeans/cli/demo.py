@@ -1,0 +1,75 @@
+"""The commands `dpkmeans demo` and `dpkmeans methods`: what there is to see without any data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpkmeans.cli import output
+from dpkmeans.cli.fit import fitted
+from dpkmeans.cli.inputs import check_outputs
+from dpkmeans.cli.options import Json
+
+
+def methods(*, json: Json = False) -> None:
+    """All methods: what each is, what it guarantees, and where it comes from.
+
+    Example: dpkmeans methods
+
+    Parameters
+    ----------
+    json:
+        Print them as JSON.
+    """
+    from dpkmeans.estimator import DEFAULT_METHOD
+    from dpkmeans.methods.registry import registry
+
+    entries = registry().values()
+    if not json:
+        output.print_methods(entries, DEFAULT_METHOD)
+        return
+    listed = [
+        {"name": e.name, "summary": e.summary, "guarantee": e.guarantee, "source": e.source, "options": e.options}
+        for e in entries
+    ]
+    output.print_json({"default": DEFAULT_METHOD, "methods": listed})
+
+
+def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: Json = False) -> None:
+    """Fit 50 000 made-up visits around eight towns, and write a report.
+
+    Example: dpkmeans demo --out report.html
+
+    Parameters
+    ----------
+    out:
+        Where to write the report.
+    picture:
+        Write a picture of the towns and the centroids here (PNG).
+    json:
+        Print the result as JSON.
+    """
+    check_outputs(out, picture)
+    from dpkmeans.data.tables import Table
+    from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FAR_KM, FEATURES, TOWNS, match, visits
+    from dpkmeans.report import require, write_report
+
+    require()
+    table = Table(visits(), FEATURES)
+    release = fitted(table.records, table.names, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
+    write_report(release, out)
+    if picture is not None:
+        from dpkmeans.demo.picture import write_demo_picture
+
+        write_demo_picture(release, picture)
+    found = match(release.centroids)
+    if json:
+        towns = [{"town": f.town.name, "cluster": f.cluster, "distance_km": f.distance} for f in found]
+        output.print_json({"towns": towns, "release": release.to_dict(), "report": str(out)})
+        return
+    output.print_guarantee(release)
+    output.print_towns(found)
+    if any(f.distance > FAR_KM for f in found):
+        output.note(
+            "A bad start can miss a town, as in any k-means. With real records, running again would spend again."
+        )
+    output.note(f"The report is in {out}")

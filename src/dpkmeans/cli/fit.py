@@ -1,0 +1,151 @@
+"""The command `dpkmeans fit`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpkmeans.cli import output
+from dpkmeans.cli.inputs import ESTIMATED, check_outputs, parse_bounds, sides
+from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
+from dpkmeans.cli.scale import HERE, Place, read_records
+
+if TYPE_CHECKING:
+    from dpkmeans.core.release import Release
+
+UNLIKE = 20.0
+"""Ratio of two sides of the box from which the narrower feature hardly matters: it adds 1/400 to a squared distance."""
+
+
+def fit(
+    data: Path,
+    /,
+    *,
+    k: Clusters = 8,
+    bounds: BoundsText = None,
+    bounds_epsilon: float | None = None,
+    epsilon: float | None = None,
+    method: str | None = None,
+    guarantee: GuaranteeName = "proved",
+    step_epsilon: float | None = None,
+    release_epsilon: float | None = None,
+    n_records: int | None = None,
+    init: str | None = None,
+    max_iter: int | None = None,
+    seed: int | None = None,
+    reading: Reading = ANY,
+    spending: Spending = OWN,
+    place: Place = HERE,
+    out: Path | None = None,
+    transcript: Path | None = None,
+    report: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Cluster the records of CSV or Parquet files and release the centroids.
+
+    Example: dpkmeans fit visits.csv --k 8 --bounds 0:100 --epsilon 1 --out model.json
+
+    Parameters
+    ----------
+    data:
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
+    k:
+        Number of clusters.
+    bounds_epsilon:
+        In place of --bounds: spend this much of epsilon on a private estimate of the box.
+    epsilon:
+        The promised total. Methods that split a total need it; for others it is a cap.
+    method:
+        Name of a method; see: dpkmeans methods.
+    guarantee:
+        The weakest guarantee that is accepted.
+    step_epsilon:
+        Budget of each step (posterior, prior).
+    release_epsilon:
+        Budget of the last step (posterior, prior).
+    n_records:
+        The number of records, only if it is public.
+    init:
+        Where to start: rows, uniform or packing.
+    max_iter:
+        A safety net for methods that stop by themselves.
+    seed:
+        Makes the run repeatable and so not private; needs --guarantee none.
+    out:
+        Write the model here (JSON).
+    transcript:
+        Write the published transcript here (one JSON object per line).
+    report:
+        Write a report here (HTML).
+    json:
+        Print the release as JSON.
+    """
+    pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
+    check_outputs(out, transcript, report, inputs=(data, *spending.files()))
+    if report is not None:
+        from dpkmeans.report import require
+
+        require()
+    engine = place.where()
+    with output.status(f"Reading {data}"):
+        table = read_records(data, reading, place.engine, engine)
+    release = fitted(
+        table.records,
+        table.names,
+        n_clusters=k,
+        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+        bounds_epsilon=bounds_epsilon,
+        epsilon=epsilon,
+        method=method,
+        guarantee=guarantee,
+        step_epsilon=step_epsilon,
+        release_epsilon=release_epsilon,
+        n_records=n_records,
+        init=init,
+        max_iter=max_iter,
+        random_state=seed,
+        ledger=spending.store(),
+        dataset=spending.dataset,
+    )
+    _note_on_units(release)
+    try:  # the budget is spent: whatever happens to a file, the result is printed
+        _write_files(release, out, transcript, report)
+    finally:
+        output.print_json(release.to_dict()) if json else output.print_release(release)
+
+
+def fitted(records: Any, names: tuple[str, ...] | None, **parameters: Any) -> Release:
+    """Fit and return the release alone; labels stay behind."""
+    with output.status("Fitting"):
+        from dpkmeans.estimator import DPKMeans
+
+        release = DPKMeans(**parameters).fit(records).release_
+    return replace(release, feature_names=names)
+
+
+def _note_on_units(release: Release) -> None:
+    """Say so where one feature is so much wider than another that it decides the clusters alone."""
+    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
+    bounds = zip(release.bounds.lower, release.bounds.upper, names, strict=True)
+    sides = sorted((high - low, name) for low, high, name in bounds if high > low)
+    if len(sides) > 1 and sides[-1][0] > UNLIKE * sides[0][0]:
+        (narrow, least), (wide, most) = sides[0], sides[-1]
+        output.note(
+            f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters "
+            "for the clusters. If you do not mean that, divide the columns by public numbers, such as their widths."
+        )
+
+
+def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
+    if out is not None:
+        release.save(out)
+        output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
+    if transcript is not None:
+        release.save_transcript(transcript)
+        output.note(f"The transcript is in {transcript}")
+    if report is not None:
+        from dpkmeans.report import write_report
+
+        write_report(release, report)
+        output.note(f"The report is in {report}")

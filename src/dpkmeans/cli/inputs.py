@@ -1,0 +1,96 @@
+"""What the commands take: bounds, columns, data files, and places for output."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpkmeans.errors import BoundsError, DataError, FileError, MethodError
+
+if TYPE_CHECKING:
+    from dpkmeans.core.release import Release
+    from dpkmeans.data.tables import Table
+
+FROM_DATA = "from data"
+ESTIMATED = "estimated"
+
+
+def parse_bounds(text: str | None, estimated: bool = False) -> str | list[tuple[float, float]]:
+    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`.
+
+    >>> parse_bounds("0:1,-5:1e3")
+    [(0.0, 1.0), (-5.0, 1000.0)]
+    """
+    how = 'Write LOW:HIGH, such as 0:1, or one pair per feature, such as 0:10,-5:5, or "from data" (not private).'
+    if text is None:
+        if estimated:
+            return ESTIMATED
+        raise BoundsError(
+            "--bounds are missing. The noise is as large as the box, so it must be known without looking at the data: "
+            f"an age lies in 0:120, a share in 0:1. {how} If you know none, --bounds-epsilon 0.1 spends that much of "
+            "epsilon on a private estimate."
+        )
+    if estimated:
+        raise BoundsError("give --bounds or --bounds-epsilon, not both. With public bounds nothing is spent on them.")
+    if text.strip() == FROM_DATA:
+        return FROM_DATA
+    try:
+        pairs = [tuple(float(side) for side in pair.split(":")) for pair in text.split(",")]
+        return [(low, high) for low, high in pairs]
+    except ValueError:
+        raise BoundsError(f"--bounds cannot be read; got {text!r}. {how}") from None
+
+
+def sides(pairs: list[tuple[float, float]], n_features: int) -> tuple[list[float], list[float]]:
+    """The lower and the upper sides of the box, one number per feature each."""
+    if len(pairs) not in (1, n_features):
+        raise BoundsError(
+            f"--bounds has {len(pairs)} pairs; the data has {n_features} columns. Give one pair, or one per column."
+        )
+    pairs = pairs * n_features if len(pairs) == 1 else pairs
+    return [low for low, _ in pairs], [high for _, high in pairs]
+
+
+def read(data: Path, columns: str | None, header: bool | None) -> Table:
+    """The records of a file, in the columns that were asked for."""
+    from dpkmeans.data.tables import read_table
+
+    return read_table(data, columns=split_columns(columns), header=header)
+
+
+def split_columns(columns: str | None) -> list[str] | None:
+    """Names between commas; a name that holds a comma stands in double quotes."""
+    if columns is None:
+        return None
+    return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
+
+
+def read_for(release: Release, data: Path, columns: str | None, header: bool | None) -> Table:
+    """The records in the columns of the model: those asked for, else those of its names, else all."""
+    from dpkmeans.data.tables import has_names, read_table
+
+    chosen = split_columns(columns)
+    if chosen is None and release.feature_names is not None and has_names(data, header=header):
+        chosen = list(release.feature_names)
+    table = read_table(data, columns=chosen, header=header)
+    d, expected = table.records.shape[1], release.bounds.n_features
+    if d != expected:
+        raise DataError(f"{data} gives {d} column(s); the model was fitted on {expected}. Choose them with --columns.")
+    return table
+
+
+def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
+    """Refuse a path that cannot be written, or that would replace an input, before anything is spent."""
+    given = [path for path in paths if path is not None]
+    for path in given:
+        if path.is_dir():
+            raise FileError(f"cannot write {path}: it is a folder. Give a file name.")
+        if not path.parent.is_dir():
+            raise FileError(f"cannot write {path}: the folder {path.parent} does not exist. Make it first.")
+        if not os.access(path.parent, os.W_OK):
+            raise FileError(f"cannot write {path}: no permission for the folder {path.parent}.")
+    files = [path.resolve() for path in (*given, *inputs)]
+    if len(set(files)) < len(files):
+        raise MethodError("an output has the same file name as another file of this command. Give each its own.")

@@ -1,0 +1,179 @@
+"""The commands of `dpkmeans ledger`: a durable budget for data sets, shared by all who fit them."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App, Parameter
+
+from dpkmeans.cli import output
+from dpkmeans.cli.inputs import check_outputs
+from dpkmeans.cli.options import Json
+from dpkmeans.errors import LedgerError
+
+if TYPE_CHECKING:
+    from dpkmeans.privacy.durable.ledger import DataSet
+
+app = App(
+    name="ledger",
+    help="A durable budget for data sets, shared by all who fit them.",
+    help_format="plaintext",
+    default_parameter=Parameter(negative=()),
+)
+
+
+@app.command
+def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
+    """Take a data set into a ledger; make the ledger first where there is none.
+
+    Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5
+
+    Parameters
+    ----------
+    ledger:
+        The ledger's file. Keep it on a local disk.
+    dataset:
+        A name for the data set.
+    cap:
+        The epsilon that may ever be spent on it, by all fits together.
+    analyst:
+        In whose name; by default the user's.
+    json:
+        Print what is left as JSON.
+    """
+    from dpkmeans.core.epsilon import Epsilon
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    check_outputs(ledger)
+    budget = Epsilon.of(cap, "cap")
+    store = DurableLedger.create(ledger, analyst=analyst)
+    store.add(dataset, budget)
+    output.note(f"{ledger} has the data set {dataset} with a cap of {budget}.")
+    if json:
+        output.print_json(_left(store.dataset(dataset)))
+
+
+@app.command
+def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
+    """Change the cap of a data set. The change itself is an entry.
+
+    Example: dpkmeans ledger cap ledger.db --dataset visits --cap 2
+
+    Parameters
+    ----------
+    ledger:
+        The ledger's file.
+    dataset:
+        The name of the data set.
+    cap:
+        The epsilon that may ever be spent on it, by all fits together.
+    analyst:
+        In whose name; by default the user's.
+    json:
+        Print what is left as JSON.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    store = DurableLedger(ledger, analyst=analyst)
+    store.set_cap(dataset, cap)
+    left = store.dataset(dataset)
+    output.note(f"{dataset} now has a cap of {left.cap}; {left.spent} is spent, {left.remaining} is left.")
+    if json:
+        output.print_json(_left(left))
+
+
+@app.command
+def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> None:
+    """The data sets of a ledger: caps, what is spent and what is left; with --dataset also its entries.
+
+    Example: dpkmeans ledger show ledger.db --dataset visits
+
+    Parameters
+    ----------
+    ledger:
+        The ledger's file.
+    dataset:
+        Show this data set alone, with its entries.
+    json:
+        Print it as JSON.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    store = DurableLedger(ledger)
+    datasets = store.datasets() if dataset is None else (store.dataset(dataset),)
+    entries = [] if dataset is None else [entry for entry in store.entries() if entry.dataset == dataset]
+    if json:
+        listed = [_left(d) for d in datasets]
+        output.print_json({"datasets": listed, "entries": [asdict(entry) for entry in entries]})
+        return
+    body = [[d.name, str(d.cap), str(d.spent), str(d.remaining)] for d in datasets]
+    output.print_table(["data set", "cap", "spent", "left"], body)
+    if entries:
+        rows = [[str(e.number), e.time, e.kind, str(_epsilon(e.nano)), e.analyst, e.label] for e in entries]
+        output.print_table(["entry", "time", "kind", "epsilon", "analyst", "label"], rows, right=False)
+
+
+@app.command
+def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> None:
+    """All entries with their hashes, one JSON object per line.
+
+    Example: dpkmeans ledger export ledger.db --out entries.jsonl
+
+    Parameters
+    ----------
+    ledger:
+        The ledger's file.
+    out:
+        Write here instead of to stdout.
+    json:
+        One JSON document in place of a line per entry.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+    from dpkmeans.storage.json_files import write_text
+
+    check_outputs(out, inputs=(ledger,))
+    entries = [asdict(entry) for entry in DurableLedger(ledger).entries()]
+    lines = [json_module.dumps(entries, indent=1)] if json else [json_module.dumps(entry) for entry in entries]
+    if out is None:
+        output.print_lines(lines)
+    else:
+        write_text(out, "".join(f"{line}\n" for line in lines))
+
+
+@app.command
+def verify(ledger: Path, /, *, head: str | None = None, json: Json = False) -> None:
+    """Check that no entry was changed, removed or added by hand. A broken chain exits with 4.
+
+    Example: dpkmeans ledger verify ledger.db
+
+    Parameters
+    ----------
+    ledger:
+        The ledger's file.
+    head:
+        The last hash that an earlier check printed. Shows whether entries since removed from the end are missing.
+    json:
+        Print the result as JSON.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    found = DurableLedger(ledger).verify(head)
+    if json:
+        output.print_json({**asdict(found), "intact": found.intact})
+    if not found.intact:
+        raise LedgerError(f"the chain of {ledger} breaks at entry {found.broken_at}: {found.why}. Restore a copy.")
+    if not json:
+        output.print_lines([f"intact: {found.entries} entries", f"head: {found.head}"])
+
+
+def _left(dataset: DataSet) -> dict[str, Any]:
+    """A data set's cap and what is left of it, as plain values."""
+    amounts = {"cap": float(dataset.cap), "spent": float(dataset.spent), "remaining": float(dataset.remaining)}
+    return {"dataset": dataset.name, **amounts}
+
+
+def _epsilon(nano: int) -> float:
+    return nano / 10**9

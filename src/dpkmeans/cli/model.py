@@ -1,0 +1,139 @@
+"""The commands that read a model file: `predict`, `show` and `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from dpkmeans.cli import output
+from dpkmeans.cli.inputs import check_outputs, read_for, split_columns
+from dpkmeans.cli.main import DATA, DONE
+from dpkmeans.cli.options import Header, Json, NullsName
+from dpkmeans.cli.scale import in_memory, label_files, write_labels
+from dpkmeans.errors import MethodError
+
+if TYPE_CHECKING:
+    from dpkmeans._typing import AnyArray
+    from dpkmeans.core.release import Release
+    from dpkmeans.data.tables import Table
+
+
+def predict(
+    model: Path,
+    data: Path,
+    /,
+    *,
+    columns: str | None = None,
+    header: Header = None,
+    nulls: NullsName = "refuse",
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """The nearest centroid of each record, as a column called cluster. Not private.
+
+    Example: dpkmeans predict model.json visits.csv --out clusters.csv
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    data:
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes.
+    columns:
+        Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
+    header:
+        Whether the first row of a CSV file holds names. Found out by default.
+    nulls:
+        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
+    out:
+        Write here instead of to stdout: Parquet if the name ends in .parquet, else CSV.
+    json:
+        Print them as JSON.
+    """
+    from dpkmeans.core.release import Release
+
+    if json and out is not None:
+        raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
+    check_outputs(out, inputs=(model, data))
+    release = Release.load(model)
+    if in_memory(data, None, nulls):
+        labels = iter([_nearest(release, read_for(release, data, columns, header))])
+    else:
+        labels = label_files(release, data, split_columns(columns), header, nulls)
+    output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
+    if json:
+        output.print_json({"private": False, "clusters": [label for batch in labels for label in batch.tolist()]})
+    else:
+        write_labels(labels, out)
+
+
+def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> int:
+    """What a model file holds: the guarantee, the budget and the centroids.
+
+    Example: dpkmeans show model.json --verify
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    verify:
+        Recompute the certificate of convergence from the model alone; exit code 4 where a statement does not hold.
+    json:
+        Print it as JSON.
+    """
+    from dpkmeans.core.release import Release
+
+    release = Release.load(model)
+    if verify:
+        return _verified(release, json=json)
+    output.print_json(release.to_dict()) if json else output.print_release(release)
+    return DONE
+
+
+def report(model: Path, /, *, out: Path = Path("report.html"), json: Json = False) -> None:
+    """A report (HTML) about a model file. It needs no records.
+
+    Example: dpkmeans report model.json --out report.html
+
+    Parameters
+    ----------
+    model:
+        Model file from: dpkmeans fit --out.
+    out:
+        Where to write the report.
+    json:
+        Print where it is as JSON.
+    """
+    from dpkmeans.core.release import Release
+
+    check_outputs(out, inputs=(model,))
+    from dpkmeans.report import require, write_report
+
+    require()
+    release = Release.load(model)
+    write_report(release, out)
+    output.note(f"The report is in {out}")
+    if json:
+        output.print_json({"report": str(out), "guarantee": release.guarantee.label, "bytes": out.stat().st_size})
+
+
+def _verified(release: Release, *, json: bool) -> int:
+    """Print each statement of the certificate with its verdict; the exit code says whether all hold."""
+    from dpkmeans.synopsis.verify import verify
+
+    verdicts = verify(release)
+    if json:
+        output.print_json([{"statement": v.statement, "holds": v.holds} for v in verdicts])
+    else:
+        output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in verdicts)
+    return DONE if all(v.holds for v in verdicts) else DATA
+
+
+def _nearest(release: Release, table: Table) -> AnyArray:
+    """Number of the nearest centroid, record by record. Not private."""
+    from dpkmeans.engines.memory import MemoryEngine
+
+    box = release.bounds
+    return MemoryEngine.of_records(table.records, box).labels(box.unit_of(release.centroids))

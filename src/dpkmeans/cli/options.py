@@ -1,0 +1,72 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+BOUNDS_HELP = (
+    "The public box, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
+    'feature with commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read it from the records, which '
+    "makes the result not private."
+)
+
+BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
+Clusters = Annotated[int, Parameter(name=["--k", "-k"])]
+GuaranteeName = Literal["proved", "paper", "none"]
+Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
+Json = Annotated[bool, Parameter(show_default=False)]
+
+
+NullsName = Literal["refuse", "midpoint"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    columns: str | None = None
+    """Columns to use, with commas, in this order: names, or numbers from 0 if there is no header."""
+
+    header: Header = None
+    """Whether the first row of a CSV file holds names. Found out by default."""
+
+    nulls: NullsName = "refuse"
+    """What becomes of missing values: they are refused, or the middle of the bounds takes their place."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Spending:
+    """From which budget."""
+
+    ledger: Path | None = None
+    """A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn."""
+
+    dataset: str | None = None
+    """The name of these records in the ledger."""
+
+    analyst: str | None = None
+    """In whose name to spend; by default the user's."""
+
+    def files(self) -> tuple[Path, ...]:
+        """The ledger's file, if there is one: no output may replace it."""
+        return () if self.ledger is None else (self.ledger,)
+
+    def store(self) -> DurableLedger | None:
+        """The durable ledger, if there is one."""
+        if self.ledger is None:
+            return None
+        from dpkmeans.privacy.durable.ledger import DurableLedger
+
+        return DurableLedger(self.ledger, analyst=self.analyst)
+
+
+ANY, OWN = Reading(), Spending()

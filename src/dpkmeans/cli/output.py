@@ -1,0 +1,118 @@
+"""What the command prints: results on stdout, status on stderr. Reads releases only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from dpkmeans.cli.main import printable
+
+if TYPE_CHECKING:
+    from dpkmeans.core.release import Release
+    from dpkmeans.demo.towns import Found
+    from dpkmeans.methods.registry import MethodSpec
+
+_ANY_WIDTH = 10**6
+_STYLES = {"proved": "bold green", "paper": "bold yellow", "none": "bold red"}
+
+
+@contextmanager
+def status(message: str) -> Iterator[None]:
+    """Show on stderr what is being done: a spinner on a terminal, a plain line elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(Text(printable(message))):
+            yield
+    else:
+        note(message)
+        yield
+
+
+def note(message: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(printable(message) + "\n")
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(content, allow_nan=False, indent=1) + "\n")
+
+
+def print_lines(lines: Iterable[object]) -> None:
+    """Plain lines on stdout."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def print_release(release: Release) -> None:
+    """The guarantee in plain words, what was spent, and the centroids."""
+    console = Console(highlight=False)
+    print_guarantee(release)
+    rows = [
+        ("method", release.method),
+        ("epsilon spent", f"{release.epsilon_spent:.6g}"),
+        (
+            "epsilon promised",
+            "no total was promised" if release.epsilon_promised is None else _short(release.epsilon_promised),
+        ),
+        ("passes", f"{release.n_passes} in {release.n_iter} iterations{_ending(release)}"),
+    ]
+    for name, value in rows:
+        console.print(Text(f"{name:<17} {printable(value)}"))
+    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
+    header = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])
+    body = [
+        [str(i), *map(_short, centroid)] + ([] if release.sizes is None else [_short(release.sizes[i])])
+        for i, centroid in enumerate(release.centroids.tolist())
+    ]
+    print_table(header, body)
+
+
+def print_guarantee(release: Release) -> None:
+    """The guarantee in plain words, on stdout."""
+    text = Text(printable(release.summary()), style=_STYLES.get(release.guarantee.label, "bold"))
+    Console(highlight=False).print(text, soft_wrap=True)
+
+
+def print_methods(entries: Iterable[MethodSpec], default: str) -> None:
+    """The registry as a table."""
+    body = [[e.name + (" (default)" if e.name == default else ""), e.summary, e.guarantee, e.source] for e in entries]
+    print_table(["method", "what it is", "guarantee", "source"], body, right=False)
+
+
+def print_towns(found: Iterable[Found]) -> None:
+    """The demo's towns next to the centroids that were found."""
+    body = [
+        [f.town.name, f"{f.town.east:.1f}, {f.town.north:.1f}", f"{f.east:.1f}, {f.north:.1f}", f"{f.distance:.1f}"]
+        for f in found
+    ]
+    print_table(["town", "is at (km)", "found at (km)", "distance (km)"], body)
+
+
+def _ending(release: Release) -> str:
+    return {True: ", stopped by itself", False: ", ended by max_iter", None: ""}[release.converged]
+
+
+def _short(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
+    """A table that is never squeezed: lines may be longer than the terminal is wide."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(header):
+        table.add_column(Text(printable(name)), justify="right" if right and place else "left", no_wrap=True)
+    for row in body:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console(highlight=False)
+    unbounded = console.options.update(max_width=_ANY_WIDTH)
+    console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
+    console.print(table)

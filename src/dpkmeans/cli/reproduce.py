@@ -1,0 +1,213 @@
+"""The command `dpkmeans reproduce`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dpkmeans.cli import output
+from dpkmeans.errors import MethodError
+
+if TYPE_CHECKING:
+    from dpkmeans.reproduction.reproduce import Result
+    from dpkmeans.reproduction.runner import Progress as Report
+
+EVERY = 5.0  # seconds between two lines where there is no terminal
+Part = Literal["iterations", "convergence", "quality", "theorems", "readings", "all"]
+
+
+def reproduce(
+    part: Part = "all",
+    /,
+    *,
+    dataset: str | None = None,
+    runs: int = 300,
+    quality_runs: int | None = None,
+    epsilons: str | None = None,
+    methods: str | None = None,
+    k: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    out: Path = Path("results"),
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Regenerate what the paper measures, and show it next to the paper's figures.
+
+    What is finished is kept: an interrupted run goes on where it was. The numbers depend on the seed alone.
+
+    Example: dpkmeans reproduce iterations --dataset s1 --runs 100 --json
+
+    Parameters
+    ----------
+    part:
+        iterations, convergence, quality, theorems, readings (other readings of the paper), or all.
+    dataset:
+        Names with commas; the paper's six by default. Any CSV file of the folder DPKMEANS_DATA, with --k.
+    runs:
+        Runs per point.
+    quality_runs:
+        Fewer runs for the quality part, which takes nearly all of the time.
+    epsilons:
+        Numbers with commas; 0.1 to 1.0 by default.
+    methods:
+        Names with commas; all by default.
+    k:
+        Number of clusters, for a data set that is not the paper's.
+    seed:
+        Where all random numbers come from.
+    jobs:
+        Number of processes; by default one per core.
+    out:
+        Folder for finished cells, tables, figures and the manifest.
+    json:
+        Print the tables as JSON.
+    """
+    with output.status("Preparing"):
+        from dpkmeans.reproduction.reproduce import PARTS, Order
+        from dpkmeans.reproduction.reproduce import reproduce as run
+
+        defaults = Order()
+        order = Order(
+            parts=PARTS if part == "all" else (part,),
+            datasets=defaults.datasets if dataset is None else _names(dataset),
+            runs=runs,
+            quality_runs=quality_runs,
+            epsilons=defaults.epsilons if epsilons is None else _numbers(epsilons),
+            methods=defaults.methods if methods is None else _names(methods),
+            seed=seed,
+            k=k,
+        )
+    with _progress() as report:
+        result = run(
+            order,
+            out,
+            jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
+            progress=report,
+            say=output.note,
+        )
+    output.print_json(result.to_dict()) if json else _print(result)
+    output.note(f"Rows, tables, figures and the manifest are in {out}")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in _names(text))
+    except ValueError:
+        raise MethodError(f"epsilons must be numbers with commas between them; got {text!r}.") from None
+
+
+def _print(result: Result) -> None:
+    """Every table, short."""
+    found = result.tables
+    if "iterations" in found:
+        output.print_table(
+            ["data set", "method", "passes", "paper", "difference", "ratio", "paper", "difference", "stopped"],
+            [
+                [
+                    row["title"],
+                    row["method"],
+                    _with_error(row, "passes", 2),
+                    _number(row["paper_passes"], 2),
+                    _number(row["passes_difference"], 2, "+"),
+                    _with_error(row, "ratio", 3),
+                    _number(row.get("paper_ratio"), 2),
+                    _number(row.get("ratio_difference"), 3, "+"),
+                    _number(row["stopped"], 3),
+                ]
+                for row in found["iterations"]
+            ],
+        )
+        names = ("share_of_centroids", "cost_within_1_percent", "same_optimum", "ends_at_local_optimum")
+        output.print_table(
+            ["data set", "method", "convergence degree", *(name.replace("_", " ") for name in names)],
+            [
+                [row["title"], row["method"], _with_error(row, "degree", 3), *(_number(row[n], 3) for n in names)]
+                for row in found["convergence"]
+            ],
+        )
+    if "readings" in found:
+        parts = ("posterior_ratio", "prior_ratio", "posterior_degree", "prior_degree")
+        output.print_table(
+            ["data set", "reading", "lloyd", *(name.replace("_", " ") for name in parts)],
+            [
+                [row["title"], row["reading"], _with_error(row, "lloyd", 2), *(_number(row.get(n), 3) for n in parts)]
+                for row in found["readings"]
+            ],
+        )
+    if "order" in found:
+        output.print_table(
+            ["data set", "setting", "methods by mean gap over all epsilons, best first"],
+            [[row["title"], row["setting"], row["order"]] for row in found["order"]],
+            right=False,
+        )
+    if "theorems" in found:
+        output.print_table(
+            ["claim", "data set", "measured", "allowed", "verdict", "note"],
+            [
+                [
+                    row["claim"],
+                    row["title"],
+                    f"{row['measured']:.4g}",
+                    f"{row['allowed']:.4g}",
+                    row["verdict"],
+                    row["note"],
+                ]
+                for row in sorted(found["theorems"], key=lambda row: row["claim"])
+            ],
+            right=False,
+        )
+
+
+def _number(value: float | None, digits: int, sign: str = "") -> str:
+    return "-" if value is None else f"{value:{sign}.{digits}f}"
+
+
+def _with_error(row: dict[str, float], name: str, digits: int) -> str:
+    if row.get(name) is None:
+        return "-"
+    return f"{row[name]:.{digits}f} ± {row[f'{name}_error']:.{digits}f}"
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    """A bar with the time left on a terminal, a line now and then elsewhere. On stderr."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _lines()
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _lines() -> Report:
+    began = last = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done < total and now - last < EVERY:
+            return
+        last = now
+        left = f", about {_duration((now - began) / done * (total - done))} left" if done else ""
+        output.note(f"{done} of {total} cells{left}")
+
+    return report
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{round(seconds)} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,164 @@
+"""The commands `dpkmeans synopsis` and `dpkmeans explore`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from dpkmeans.cli import output
+from dpkmeans.cli.inputs import check_outputs, parse_bounds, sides
+from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
+from dpkmeans.cli.scale import read_records
+from dpkmeans.errors import MethodError
+
+if TYPE_CHECKING:
+    from dpkmeans.synopsis.synopsis import Synopsis
+
+MAX_VALUES_OF_K = 1000
+
+
+def synopsis(
+    data: Path,
+    /,
+    *,
+    epsilon: float,
+    out: Path,
+    bounds: BoundsText = None,
+    k: Clusters = 8,
+    guarantee: GuaranteeName = "proved",
+    n_records: int | None = None,
+    seed: int | None = None,
+    reading: Reading = ANY,
+    spending: Spending = OWN,
+    json: Json = False,
+) -> None:
+    """Spend epsilon once on weighted points that stand for the records. Whatever is made of them later is free.
+
+    Example: dpkmeans synopsis visits.csv --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
+
+    Parameters
+    ----------
+    data:
+        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
+    epsilon:
+        What to spend.
+    out:
+        Write the synopsis here (JSON).
+    k:
+        The largest number of clusters that is likely to be asked for.
+    guarantee:
+        The weakest guarantee that is accepted.
+    n_records:
+        The number of records, only if it is public.
+    seed:
+        Makes the run repeatable and so not private; needs --guarantee none.
+    json:
+        Print what was made as JSON; its points are in the file.
+    """
+    pairs = parse_bounds(bounds)
+    check_outputs(out, inputs=(data, *spending.files()))
+    with output.status(f"Reading {data}"):
+        table = read_records(data, reading)
+    with output.status("Making a synopsis"):
+        from dpkmeans.session import make_synopsis
+
+        made = make_synopsis(
+            table.records,
+            epsilon,
+            pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+            n_clusters=k,
+            n_records=n_records,
+            guarantee=guarantee,
+            random_state=seed,
+            ledger=spending.store(),
+            dataset=spending.dataset,
+        )
+    replace(made, feature_names=table.names).save(out)
+    if json:
+        _print_json(made, out)
+        return
+    output.print_lines(
+        [
+            made.guarantee.in_words(made.epsilon_spent),
+            f"points            {len(made.weights)} by a {made.kind}",
+            f"epsilon spent     {made.epsilon_spent:.6g}",
+        ]
+    )
+    output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
+
+
+def _print_json(made: Synopsis, out: Path) -> None:
+    from dpkmeans.storage.codec import guarantee_to_plain, spends_to_plain
+
+    output.print_json(
+        {
+            "synopsis": str(out),
+            "kind": made.kind,
+            "points": len(made.weights),
+            "guarantee": guarantee_to_plain(made.guarantee, made.epsilon_spent),
+            "epsilon_promised": made.epsilon_promised,
+            "epsilon_spent": made.epsilon_spent,
+            "spends": spends_to_plain(made.spends),
+        }
+    )
+
+
+def explore(
+    file: Path,
+    /,
+    *,
+    k: Annotated[str, Parameter(name=["--k", "-k"])] = "2:20",
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """What a synopsis says about each number of clusters. Spends nothing.
+
+    A small cost and a silhouette near 1 are good. Both are taken on the synopsis itself.
+
+    Example: dpkmeans explore visits.synopsis.json --k 2:20
+
+    Parameters
+    ----------
+    file:
+        Synopsis file from: dpkmeans synopsis --out.
+    k:
+        Numbers of clusters: 2:20 for all from 2 to 20, or some with commas, as in 3,5,8.
+    out:
+        For a single k: write a model with that many clusters here (JSON).
+    json:
+        Print it as JSON.
+    """
+    from dpkmeans.synopsis.synopsis import Synopsis
+
+    wanted = _numbers(k)
+    if out is not None and len(wanted) != 1:
+        raise MethodError("--out writes one model, so --k must be one number, as in --k 5.")
+    check_outputs(out, inputs=(file,))
+    loaded = Synopsis.load(file)
+    found = loaded.explore(wanted)
+    if out is not None:
+        loaded.fit(wanted[0]).save(out)
+    if json:
+        output.print_json(
+            [{"k": f.k, "cost": f.cost, "silhouette": f.silhouette, "sizes": list(f.sizes)} for f in found]
+        )
+        return
+    body = [
+        [str(f.k), f"{f.cost:.6g}", f"{f.silhouette:.3f}", f"{f.sizes[0]:.0f}", f"{f.sizes[-1]:.0f}"] for f in found
+    ]
+    output.print_table(["k", "cost", "silhouette", "largest", "smallest"], body)
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of `2:20` (both ends count) or `3,5,8`."""
+    try:
+        low, *rest = (int(part) for part in text.split(":")) if ":" in text else (1, 0, 0)
+        numbers = list(range(low, rest[0] + 1)) if ":" in text else [int(part) for part in text.split(",")]
+        if not 1 <= len(numbers) <= MAX_VALUES_OF_K or (":" in text and len(rest) != 1):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise MethodError(f"--k cannot be read; got {text!r}. Write 2:20 for 2 to 20, or 3,5,8.") from None
+    return numbers

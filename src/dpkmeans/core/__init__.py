@@ -1,0 +1,1 @@
+"""Values: no records, no noise, no files."""

@@ -1,0 +1,171 @@
+"""`Bounds`: the public box. It clips records, puts them on an exact grid and knows the sensitivities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
+from dpkmeans.errors import BoundsError, DataError
+
+GRID = 2**20
+LIMIT = 2.0**500
+FROM_DATA = "from data"
+_CHUNK = 2**16
+
+_WHAT_TO_DO = (
+    "Give bounds that are known without looking at the data, such as bounds=(0, 1) or bounds=(lower, upper) with "
+    "one number per feature; bounds='from data' reads them from the records and makes the result not private."
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A box `lower` to `upper`, one number per feature, that is known without looking at the records.
+
+    Records enter as grid points: clipped to the box, shifted by `lower`, divided by the longest side and rounded
+    to multiples of 2^-20. One divisor for all features keeps Euclidean geometry, and makes sums exact integers in
+    grid units whose sensitivity is `side`.
+
+    `from_data` says that the box was read from the records; no result with such a box is private.
+
+    Guarantee: none of its own. It is public, and every sensitivity is taken from it.
+    Source: docs/architecture.md, exact arithmetic.
+
+    >>> box = Bounds.of((0, [10, 5]), n_features=2)
+    >>> box.to_unit(np.array([[10.0, 99.0]])).tolist()
+    [[1.0, 0.5]]
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    from_data: bool = False
+
+    @classmethod
+    def of(cls, bounds: Any, n_features: int) -> Bounds:
+        """Read `bounds` as a user writes them: `(low, high)`, each a number or one number per feature."""
+        if isinstance(bounds, Bounds):
+            if len(bounds.lower) != n_features:
+                raise BoundsError(
+                    f"bounds have {len(bounds.lower)} features; the records have {n_features}. "
+                    "Give one pair per feature."
+                )
+            return bounds._with_a_side()
+        if bounds is None:
+            raise BoundsError(f"bounds are missing. {_WHAT_TO_DO}")
+        if isinstance(bounds, str):
+            raise BoundsError(f"bounds must be a pair (lower, upper); got {bounds!r}. {_WHAT_TO_DO}")
+        try:
+            low, high = bounds
+            lower = np.broadcast_to(np.asarray(low, dtype=np.float64), (n_features,))
+            upper = np.broadcast_to(np.asarray(high, dtype=np.float64), (n_features,))
+        except (TypeError, ValueError):
+            raise BoundsError(
+                f"bounds must be a pair (lower, upper), each one number or {n_features} numbers; "
+                f"got {type(bounds).__name__}. {_WHAT_TO_DO}"
+            ) from None
+        return cls(tuple(lower.tolist()), tuple(upper.tolist()))._with_a_side()
+
+    @classmethod
+    def read_from(cls, X: AnyArray) -> Bounds:
+        """The smallest box around the records `X`, shape (n, d). Not private."""
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
+            lower, upper = np.asarray(X.min(axis=0), np.float64), np.asarray(X.max(axis=0), np.float64)
+        if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+            raise BoundsError(f"bounds cannot be read from records that hold NaN or infinity. {_WHAT_TO_DO}")
+        if max(np.abs(lower).max(), np.abs(upper).max()) > LIMIT:  # the values are records' own: not shown
+            raise BoundsError("bounds must lie within 2^500; some records do not. Rescale the features.")
+        return cls(tuple(lower.tolist()), tuple(upper.tolist()), from_data=True)
+
+    def __post_init__(self) -> None:
+        if len(self.lower) != len(self.upper) or not self.lower:
+            raise BoundsError(
+                f"lower and upper must have the same, positive length; got {len(self.lower)} and {len(self.upper)}."
+            )
+        for j, (lo, hi) in enumerate(zip(self.lower, self.upper, strict=True)):
+            if not (np.isfinite(lo) and np.isfinite(hi)):
+                raise BoundsError(f"bounds must be finite; feature {j} has lower={lo}, upper={hi}. {_WHAT_TO_DO}")
+            if lo > hi:
+                raise BoundsError(f"lower must be below upper; feature {j} has lower={lo}, upper={hi}. {_WHAT_TO_DO}")
+            if max(abs(lo), abs(hi)) > LIMIT:
+                raise BoundsError(
+                    f"bounds must lie within 2^500; feature {j} has lower={lo}, upper={hi}. Rescale the feature."
+                )
+
+        if 0 < max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) < 1 / LIMIT:
+            raise BoundsError(
+                "the longest side of the bounds must be at least 2^-500; it is not. Rescale the features."
+            )
+
+    def _with_a_side(self) -> Bounds:
+        if not self.from_data and self.lower == self.upper:
+            raise BoundsError(
+                f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]}). {_WHAT_TO_DO}"
+            )
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.lower)
+
+    @property
+    def longest_side(self) -> float:
+        """Length of the longest side: the unit of the grid's coordinates. 1 for a box that is a point."""
+        return max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) or 1.0
+
+    @cached_property
+    def scale(self) -> float:
+        """Grid steps per unit of the data."""
+        return GRID / self.longest_side
+
+    @property
+    def side(self) -> IntArray:
+        """Each feature's side in whole grid steps, shape (d,): what one record can add to a sum, exactly."""
+        sides = np.asarray(self.upper) - np.asarray(self.lower)
+        steps: IntArray = np.rint(sides * self.scale).astype(np.int64)
+        return steps
+
+    @property
+    def unit_box(self) -> FloatArray:
+        """Upper corner of the box in unit coordinates, shape (d,); the lower corner is zero."""
+        corner: FloatArray = self.side / GRID
+        return corner
+
+    def to_unit(self, X: AnyArray) -> Float32Array:
+        """Records `X`, shape (n, d), as grid points in unit coordinates, exact in float32. NaN is an error."""
+        n, d = X.shape
+        if d != self.n_features:
+            raise DataError(f"records have {d} features; the bounds have {self.n_features}.")
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        points = np.empty((n, d), dtype=np.float32)
+        for start in range(0, n, _CHUNK):
+            with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+                chunk = X[start : start + _CHUNK].astype(np.float64)
+            if np.isnan(chunk).any():
+                raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
+            np.clip(chunk, lower, upper, out=chunk)
+            chunk -= lower
+            chunk *= self.scale
+            np.rint(chunk, out=chunk)
+            chunk /= GRID
+            points[start : start + _CHUNK] = chunk
+        return points
+
+    def from_unit(self, points: AnyArray) -> FloatArray:
+        """Unit coordinates back in the units of the data, any shape (..., d)."""
+        out: FloatArray = np.asarray(self.lower) + np.asarray(points, np.float64) * self.longest_side
+        return out
+
+    def unit_of(self, points: AnyArray) -> FloatArray:
+        """Points in the units of the data as unit coordinates, neither clipped nor rounded, any shape (..., d)."""
+        out: FloatArray = (np.asarray(points, np.float64) - np.asarray(self.lower)) / self.longest_side
+        return out
+
+    def clip_unit(self, points: FloatArray) -> FloatArray:
+        """Points moved to the nearest place inside the box, in unit coordinates."""
+        clipped: FloatArray = np.clip(points, 0.0, self.unit_box)
+        return clipped

@@ -1,0 +1,1 @@
+"""What a user hands over becomes a Source; errors show no record."""

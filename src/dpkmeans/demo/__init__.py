@@ -1,0 +1,1 @@
+"""Synthetic visits to ten towns, and their picture."""

@@ -1,0 +1,146 @@
+"""Where the work of a fit is done: in this process, on Dask workers or on Spark executors. Values for `engine=`.
+
+`watch` is called after each pass over the records, for whoever runs the fit: the number of records is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpkmeans.engines.block_engine import Watch
+from dpkmeans.errors import MethodError
+
+PATIENCE = "20s"  # for a scheduler to answer
+_QUIET = {
+    # a worker that is lost again and again is still no fault of the task that it ran
+    "distributed.scheduler.allowed-failures": 100,
+    # Dask looks at itself all the time, which costs a tenth of a processor
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Read the records again for each pass, in this process. `batch_rows` and `n_threads` change speed, not results."""
+
+    batch_rows: int | None = None
+    n_threads: int | None = None
+    watch: Watch | None = None
+
+
+@dataclass(frozen=True)
+class Dask:
+    """Dask workers: of an existing `client`, of the `scheduler` at an address, or `workers` local processes.
+
+    `memory` is what each local worker may use, such as "500MB".
+    """
+
+    client: Any = None
+    scheduler: str | None = None
+    workers: int | None = None
+    memory: str | None = None
+    watch: Watch | None = None
+
+    def connect(self) -> tuple[Any, Callable[[], None]]:
+        """A client, and what closes that which was opened here."""
+        try:
+            import dask
+            from distributed import Client, LocalCluster, default_client
+        except ImportError:
+            raise MethodError("The Dask engine needs dask. Install it with: pip install 'dpkmeans[dask]'") from None
+        if self.client is not None:
+            return self.client, _nothing
+        if self.scheduler is not None:
+            try:
+                client = Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
+            except (OSError, ValueError, TimeoutError):
+                raise MethodError(f"no Dask scheduler answers at {self.scheduler}.") from None
+            return client, client.close
+        if self.workers is None and self.memory is None:
+            try:
+                return default_client(), _nothing
+            except ValueError:
+                pass
+        with dask.config.set(_QUIET):
+            cluster = LocalCluster(
+                n_workers=self.workers or 2,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=self.memory or "auto",
+                dashboard_address=None,
+                silence_logs=50,
+            )
+        client = Client(cluster, set_as_default=False)
+
+        def close() -> None:
+            client.close()
+            cluster.close()
+
+        return client, close
+
+
+@dataclass(frozen=True)
+class Spark:
+    """Spark executors: of an existing `session`, of the `master` at an address, or `workers` local ones."""
+
+    session: Any = None
+    master: str | None = None
+    workers: int | None = None
+    memory: str | None = None
+    watch: Watch | None = None
+
+    def connect(self) -> tuple[Any, Callable[[], None]]:
+        """A session, and what closes that which was opened here."""
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise MethodError(
+                "The Spark engine needs pyspark. Install it with: pip install 'dpkmeans[spark]'"
+            ) from None
+        if self.session is not None:
+            return self.session, _nothing
+        active = SparkSession.getActiveSession()
+        if active is not None and self.master is None:
+            return active, _nothing
+        return self._start(SparkSession)
+
+    def _start(self, kind: Any) -> tuple[Any, Callable[[], None]]:
+        import os
+        import sys
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = kind.builder.master(self.master or f"local[{self.workers or 2}]").appName("dpkmeans")
+        builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+        if self.memory is not None:
+            size = self.memory.lower().removesuffix("b")
+            builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:  # pyspark raises its own kinds when Java is missing or the master is unknown
+            raise MethodError(
+                f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
+            ) from None
+        return session, lambda: stop_spark(session)
+
+
+def stop_spark(session: Any) -> None:
+    """Stop a session and the Java process behind it."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        process = getattr(gateway, "proc", None)
+        gateway.shutdown()
+        if process is not None:
+            process.stdin.close()
+            process.wait(30)
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,187 @@
+"""Records on the workers of a Dask cluster. Blocks stay there; partial answers are reduced there, in a tree.
+
+Only centroids and queries go out, and only counts, sums and costs come back. Every block has a recipe (read this row
+group, take that chunk), so that a lost worker costs time and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.engine import Engine, LloydEnd
+from dpkmeans.core.exact import Exact
+from dpkmeans.data.source import Piece, Source, array_batch, arrow_batch
+from dpkmeans.engines.block_engine import BlockEngine, Watch
+from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, dealt_block, over_blocks
+from dpkmeans.engines.packing import Batch, Nulls, pack_batch
+from dpkmeans.errors import DataError
+
+A = TypeVar("A")
+
+FAN_IN = 8
+BLOCK_ROWS = 2**16
+PART_NUMBERS = 2**22  # a part holds at least so many, 16 MB packed, unless its file has fewer
+_LOTS = 64  # dealt blocks that are made at once
+
+
+class DaskEngine(BlockEngine):
+    """Engine over parts that Dask workers hold: `parts` are futures of lists of blocks, in the order of the rows."""
+
+    def __init__(
+        self,
+        client: Any,
+        parts: Sequence[Any],
+        bounds: Bounds,
+        *,
+        watch: Watch | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(bounds, watch)
+        self._client = client
+        self._parts = list(parts)
+        self._on_close = on_close
+
+    @classmethod
+    def of_source(cls, client: Any, source: Source, bounds: Bounds, **options: Any) -> DaskEngine:
+        """Files that every worker can read: each reads its own row groups and holds them packed. Arrays are sent."""
+        import dask
+
+        pieces = source.split(max(PART_NUMBERS // source.n_features, 1))
+        name = f"dpkmeans-read-{uuid4().hex}"
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # an array is large
+            parts = [
+                client.submit(read_piece, piece, bounds, source.nulls, i, key=f"{name}-{i}", pure=False)
+                for i, piece in enumerate(pieces)
+            ]
+        return cls(client, parts, bounds, **options)
+
+    @classmethod
+    def of_collection(cls, client: Any, collection: Any, bounds: Bounds, nulls: Nulls, **options: Any) -> DaskEngine:
+        """A Dask array (n, d) or frame: its chunks are packed where they are."""
+        from dask import delayed
+
+        if hasattr(collection, "rechunk"):
+            collection = collection.rechunk({1: -1})
+            chunks = [row[0] for row in collection.to_delayed()]
+        else:
+            chunks = list(collection.to_delayed())
+        pack = delayed(pack_chunk, pure=False)
+        lazy = [pack(chunk, bounds, nulls, i) for i, chunk in enumerate(chunks)]
+        return cls(client, client.compute(lazy), bounds, **options)
+
+    def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
+        """Lloyd's algorithm: on the worker in one go where one worker holds all, else pass by pass."""
+        if len(self._parts) > 1:
+            return super().lloyd(start, max_iter)
+        return Exact(cast(LloydEnd, self._submit(lloyd_there, self._parts[0], self.bounds, start, max_iter).result()))
+
+    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
+        """The records dealt into disjoint blocks, which stay on the workers; see `RandomPartition`."""
+        seed = int(rng.integers(2**63))
+        lots = -(-n_blocks // _LOTS)
+        for lot in np.array_split(np.arange(n_blocks), lots):
+            task = RandomPartition(seed, n_blocks, int(lot[0]), int(lot[-1]) + 1)
+            dealt = [self._submit(over_blocks, task, part) for part in self._parts]
+            for number in lot.tolist():
+                whole = self._submit(gather_dealt, number, self.n_features, dealt)
+                yield DaskEngine(self._client, [whole], self.bounds)
+
+    def close(self) -> None:
+        """Let the blocks go, and the cluster if it was started for them."""
+        self._parts = []
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
+
+    def _sizes(self) -> dict[int, int]:
+        if self._part_sizes is None:
+            sizes = self._run(Sizes())
+            if not sum(sizes.values()) and len(self._parts) > 1:
+                raise DataError("the collection has no records. Give at least one.")
+            self._set_sizes(sizes)
+        return super()._sizes()
+
+    def _run(self, task: Task[A]) -> A:
+        held = self._submit(_hold, task)  # a task of its own: sent once, and made again if its worker is lost
+        name = f"dpkmeans-pass-{uuid4().hex}"  # one message for all parts: the scheduler's work counts
+        partial = self._client.map(over_blocks, [held] * len(self._parts), self._parts, key=name, pure=False)
+        while len(partial) > 1:
+            partial = [self._submit(add_up, held, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
+        return cast(A, partial[0].result()) if partial else task.zero()
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        name = getattr(function, "__name__", "task").strip("_")
+        return self._client.submit(function, *arguments, key=f"dpkmeans-{name}-{uuid4().hex}", pure=False)
+
+
+def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int = BLOCK_ROWS) -> list[Block]:
+    """Read and pack one piece, on a worker."""
+    blocks, first = [], 0
+    for batch in piece.batches(rows):
+        blocks.append(pack_batch(batch, bounds, nulls, part=part, first=first))
+        first += batch.n
+    return blocks
+
+
+def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int) -> list[Block]:
+    """Pack a chunk of an array or a frame, on a worker."""
+    batch = chunk_batch(chunk, f"partition {part}")
+    return [pack_batch(batch, bounds, nulls, part=part)] if batch.n else []
+
+
+def chunk_batch(chunk: Any, whole: str) -> Batch:
+    """The records of a chunk of an array or a frame; `whole` is what errors call it."""
+    if not hasattr(chunk, "columns"):
+        return array_batch(np.asarray(chunk))
+    import pyarrow as pa
+
+    from dpkmeans.data.source import check_type
+
+    try:
+        table = pa.Table.from_pandas(chunk, preserve_index=False)
+    except (pa.ArrowException, TypeError):
+        raise DataError(f"{whole} has columns that hold more than numbers. Leave them out, or convert them.") from None
+    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+        check_type(kind, f"column {name!r} of {whole}")
+    return arrow_batch(table, table.schema.names, whole)
+
+
+def lloyd_there(blocks: Sequence[Block], bounds: Bounds, start: FloatArray, max_iter: int) -> LloydEnd:
+    """Lloyd's algorithm over records that are all here."""
+    from dpkmeans.core.exact import reveal
+    from dpkmeans.engines.memory import MemoryEngine
+
+    if len(blocks) == 1:
+        engine = MemoryEngine.of_block(blocks[0], bounds, n_threads=1)
+    else:
+        rows = [block.rows(_all(block)) for block in blocks]
+        points = np.concatenate([np.empty((0, bounds.n_features), np.float32), *rows])
+        engine = MemoryEngine.of_block(dealt_block([((0, 0), points)], bounds.n_features), bounds, n_threads=1)
+    return reveal(engine.lloyd(start, max_iter), why="stays inside the engine's own answer")
+
+
+def _all(block: Block) -> IntArray:
+    return np.arange(block.n)
+
+
+def gather_dealt(number: int, n_features: int, dealt: Sequence[Any]) -> list[Block]:
+    """One dealt block from what each part gave to it, on a worker."""
+    return [dealt_block([piece for part in dealt for piece in part.get(number, ())], n_features)]
+
+
+def add_up(task: Task[A], partial: Sequence[A]) -> A:
+    """Partial answers as one. They may be used again if a worker is lost, so none is changed."""
+    total = task.zero()
+    for one in partial:
+        total = task.add(total, one)
+    return total
+
+
+def _hold(task: Task[A]) -> Task[A]:
+    return task

@@ -1,0 +1,183 @@
+"""Records on Spark executors, as an RDD of packed blocks. Partial answers are reduced there with `treeReduce`.
+
+Only centroids and queries go out, and only counts, sums and costs come back. A lost executor's blocks are made again
+from the RDD's lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.engine import Engine, LloydEnd
+from dpkmeans.core.exact import Exact
+from dpkmeans.data.source import Source, arrow_batch, check_type
+from dpkmeans.engines.block_engine import BlockEngine, Watch
+from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, dealt_block, over_blocks
+from dpkmeans.engines.dask import PART_NUMBERS, lloyd_there, read_piece
+from dpkmeans.engines.packing import Nulls, pack_batch
+from dpkmeans.errors import DataError
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a partition could not be packed; it travels in place of the blocks, since Spark would bury an error."""
+
+    message: str
+
+
+class SparkEngine(BlockEngine):
+    """Engine over a cached RDD of blocks, in the order of the rows."""
+
+    def __init__(
+        self,
+        session: Any,
+        blocks: Any,
+        bounds: Bounds,
+        *,
+        watch: Watch | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        from pyspark import StorageLevel
+
+        super().__init__(bounds, watch)
+        self._session = session
+        self._rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+        self._on_close = on_close
+
+    @classmethod
+    def of_source(cls, session: Any, source: Source, bounds: Bounds, **options: Any) -> SparkEngine:
+        """Files that every executor can read: each reads its own row groups and holds them packed."""
+        pieces = list(enumerate(source.split(max(PART_NUMBERS // source.n_features, 1))))
+        nulls = source.nulls
+        rdd = session.sparkContext.parallelize(pieces, len(pieces))
+
+        def read(piece: Any) -> Iterable[Block | Failed]:
+            try:
+                return read_piece(piece[1], bounds, nulls, piece[0])
+            except DataError as error:
+                return [Failed(str(error))]
+
+        return cls(session, rdd.flatMap(read), bounds, **options)
+
+    @classmethod
+    def of_frame(
+        cls, session: Any, frame: Any, bounds: Bounds, columns: Sequence[str], nulls: Nulls, **options: Any
+    ) -> SparkEngine:
+        """A Spark frame: its rows cross from Java to Python once, as Arrow batches, and are packed there."""
+        names = list(columns)
+        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed string")
+        d = bounds.n_features
+
+        def unpack(part: int, rows: Iterable[Any]) -> Iterator[Block | Failed]:
+            first = 0
+            for row in rows:
+                if row.failed is not None:
+                    yield Failed(row.failed)
+                else:
+                    tiles = np.frombuffer(row.tiles, np.float32).reshape(-1, d, 16)
+                    yield Block(tiles, row.n, part, first)
+                    first += row.n
+
+        return cls(session, packed.rdd.mapPartitionsWithIndex(unpack), bounds, **options)
+
+    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
+        """The records dealt into disjoint blocks, which stay on the executors; see `RandomPartition`."""
+        task = RandomPartition(int(rng.integers(2**63)), n_blocks, 0, n_blocks)
+        d = self.n_features
+        parts = min(n_blocks, self._rdd.getNumPartitions())
+        dealt = (
+            self._rdd.mapPartitions(lambda blocks: over_blocks(task, blocks).items())
+            .groupByKey(parts, lambda number: number % parts)
+            .mapValues(lambda lists: dealt_block([piece for pieces in lists for piece in pieces], d))
+            .persist()
+        )
+        for number in range(n_blocks):
+            yield _DealtEngine(self._session, dealt, number, parts, self.bounds)
+        dealt.unpersist()
+
+    def close(self) -> None:
+        """Let the blocks go, and the session if it was started for them."""
+        if self._on_close is None:
+            self._rdd.unpersist()
+        else:
+            self._on_close()
+            self._on_close = None
+
+    def _sizes(self) -> dict[int, int]:
+        if self._part_sizes is None:
+            sizes: dict[int, int] = {}
+            for part, n, failed in self._rdd.mapPartitions(_measure).collect():
+                if failed is not None:
+                    raise DataError(failed)
+                sizes[part] = n
+            if not sizes:
+                raise DataError("the frame has no records. Give at least one.")
+            self._set_sizes(sizes)
+        return super()._sizes()
+
+    def _run(self, task: Task[A]) -> A:
+        self._sizes()
+        partial = self._rdd.mapPartitions(lambda blocks: [over_blocks(task, blocks)])
+        return cast(A, partial.treeReduce(task.add))
+
+
+class _DealtEngine(BlockEngine):
+    """One dealt block, held by one executor."""
+
+    def __init__(self, session: Any, dealt: Any, number: int, n_parts: int, bounds: Bounds) -> None:
+        super().__init__(bounds)
+        self._session, self._dealt, self._number, self._part = session, dealt, number, number % n_parts
+
+    def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
+        """Lloyd's algorithm, in one go where the records are."""
+        bounds = self.bounds
+        return Exact(self._there(lambda blocks: lloyd_there(blocks, bounds, start, max_iter)))
+
+    def _run(self, task: Task[A]) -> A:
+        return self._there(lambda blocks: over_blocks(task, blocks))
+
+    def _there(self, function: Callable[[list[Block]], A]) -> A:
+        number, d = self._number, self.n_features
+
+        def answer(items: Iterable[tuple[int, Block]]) -> list[A]:
+            return [function([block for key, block in items if key == number] or [dealt_block((), d)])]
+
+        return cast(A, self._session.sparkContext.runJob(self._dealt, answer, [self._part])[0])
+
+
+def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, str | None]]:
+    part, n = -1, 0
+    for block in blocks:
+        if isinstance(block, Failed):
+            yield part, 0, block.message
+            return
+        part, n = block.part, n + block.n
+    if part >= 0:
+        yield part, n, None
+
+
+def _packer(names: list[str], bounds: Bounds, nulls: Nulls) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            if batch.num_rows:
+                try:
+                    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
+                        check_type(kind, f"column {name!r} of the Spark frame")
+                    block = pack_batch(arrow_batch(batch, names, "the Spark frame"), bounds, nulls)
+                    row = {"n": block.n, "tiles": block.tiles.tobytes(), "failed": None}
+                except DataError as error:
+                    row = {"n": 0, "tiles": None, "failed": str(error)}
+                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "string")])
+                yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+    return pack

@@ -1,0 +1,47 @@
+"""Work for several threads, cut into shares: whoever is done takes the next, so nobody waits for one that is held up.
+
+Which thread takes which share must not matter to the result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+def split_evenly(n_items: int, n_parts: int) -> list[slice]:
+    """At most `n_parts` slices of about the same length over `n_items`.
+
+    >>> split_evenly(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    edges = np.linspace(0, n_items, min(n_parts, max(n_items, 1)) + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def interleave(items: Sequence[T], n_threads: int) -> deque[T]:
+    """All items, so ordered that neighbours are not taken at the same time: threads then share no page of memory.
+
+    >>> list(interleave("abcdef", 2))
+    ['a', 'd', 'b', 'e', 'c', 'f']
+    """
+    stride = max(-(-len(items) // n_threads), 1)
+    return deque(item for first in range(stride) for item in items[first::stride])
+
+
+def drain(left: deque[T], do: Callable[[T], A]) -> list[A]:
+    """`do` with what is left until nothing is, beside other threads at the same; the results of this one."""
+    results: list[A] = []
+    while True:
+        try:
+            item = left.popleft()
+        except IndexError:
+            return results
+        results.append(do(item))

@@ -1,1 +1,0 @@
-"""The loop and its parts: starts, zones, updates, stop rules, final steps."""

@@ -1,0 +1,1 @@
+"""Compiled: arrays in, arrays out, each formula once."""

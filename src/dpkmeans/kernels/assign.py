@@ -1,0 +1,159 @@
+"""Compiled loops over points. Plain functions of arrays; nothing here knows about privacy.
+
+Points lie in tiles, shape (tiles, d, LANES), float32, padded with zeros; `n` is how many of them are real. Sums of
+grid points are exact in float64, so their order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+import numpy as np
+
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
+from dpkmeans.kernels.simd_f32 import GROUP, LANES, nearest_in_tile
+
+F = TypeVar("F", bound=Callable[..., object])
+GRID_STEP = 2.0**-20
+
+
+def compiled(function: F) -> F:
+    """Compile on first use, cached on disk, or without a cache where no folder for it can be written."""
+    try:
+        return cast(F, numba.njit(nogil=True, cache=True)(function))
+    except RuntimeError:
+        return cast(F, numba.njit(nogil=True)(function))
+
+
+@compiled
+def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> bool:
+    """Clip records, put them on the grid and write them into tiles. Returns whether any entry is NaN."""
+    n, d = X.shape
+    whole = n // LANES
+    missing = False
+    for t in range(whole):
+        for j in range(d):
+            for w in range(LANES):  # a loop of fixed length becomes a few vector instructions
+                x = X[t * LANES + w, j]
+                missing |= x != x
+                tiles[t, j, w] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+    for i in range(whole * LANES, n):
+        for j in range(d):
+            x = X[i, j]
+            missing |= x != x
+            tiles[whole, j, i % LANES] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
+    return missing
+
+
+@compiled
+def group(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
+    """Centroids (k, d) as the tile kernel reads them: (k/GROUP, d, GROUP), negated, and a table (2, k) of `halves`.
+
+    The table has ½|c|², and each centroid's index as the bits of a float32: a load is cheaper than counting along.
+    Both are padded to whole groups; ½|c|² with infinity, which is never the nearest.
+    """
+    k, d = centroids.shape
+    n_groups = (k + GROUP - 1) // GROUP
+    negated = np.zeros((n_groups, d, GROUP), np.float32)
+    halves = np.full((2, n_groups * GROUP), np.inf, np.float32)
+    indices = halves[1].view(np.int32)
+    for c in range(k):
+        square = 0.0
+        for j in range(d):
+            negated[c // GROUP, j, c % GROUP] = -centroids[c, j]
+            square += centroids[c, j] * centroids[c, j]
+        halves[0, c] = 0.5 * square
+        indices[c] = c
+    return negated, halves
+
+
+@compiled
+def reassign(
+    tiles: Float32Array,
+    n: int,
+    centroids: Float32Array,
+    halves: Float32Array,
+    before: AnyArray,
+    labels: AnyArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> int:
+    """Label the points; for each whose label differs from `before`, move it from its old cell to its new one.
+
+    `before` may be empty: then every point is added to its cell. Returns how many points moved.
+    """
+    first = len(before) == 0
+    if first:
+        before = labels
+    moved = 0
+    for t in range(len(tiles)):
+        changed = nearest_in_tile(tiles, t, centroids, halves, before, labels, t)
+        if changed == 0 and not first:
+            continue
+        for w in range(min(LANES, n - t * LANES)):
+            if first or changed >> np.uint32(w) & np.uint32(1):
+                moved += 1
+                counts[labels[t, w]] += 1.0
+                for j in range(tiles.shape[1]):
+                    sums[labels[t, w], j] += tiles[t, j, w]
+                if not first:
+                    counts[before[t, w]] -= 1.0
+                    for j in range(tiles.shape[1]):
+                        sums[before[t, w], j] -= tiles[t, j, w]
+    return moved
+
+
+@compiled
+def move_to_means(centroids: FloatArray, counts: FloatArray, sums: FloatArray) -> None:
+    """Put each centroid on the mean of its cell; that of an empty cell stays."""
+    for c in range(len(centroids)):
+        if counts[c] > 0.0:
+            for j in range(centroids.shape[1]):
+                centroids[c, j] = sums[c, j] / counts[c]
+
+
+@compiled
+def lloyd(
+    tiles: Float32Array, n: int, centroids: FloatArray, max_iter: int, labels: AnyArray, before: AnyArray
+) -> tuple[int, bool]:
+    """Lloyd's algorithm in place, in one call. Returns the moves made and whether the assignment repeated.
+
+    `labels` and `before` are scratch, shape (tiles, LANES).
+    """
+    counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
+    for t in range(max_iter):
+        negated, halves = group(centroids)
+        old = before if t > 0 else before[:0]
+        if reassign(tiles, n, negated, halves, old, labels, counts, sums) == 0 and t > 0:
+            return t, True
+        labels, before = before, labels
+        move_to_means(centroids, counts, sums)
+    return max_iter, False
+
+
+@compiled
+def score_error(centroids: FloatArray) -> float:
+    """More than the tile kernel's scores can be off from half of (distance² - |x|²), for points of the unit box.
+
+    Every partial sum is at most ½|c|² + |c|₁, and d + 1 of them are rounded to 2^-24 of that; the centroids themselves
+    are rounded to float32, which moves ½|c|² by 2^-24 |c|² at most. |x|² is at most d.
+    """
+    d = centroids.shape[1]
+    largest = 0.0
+    for c in range(len(centroids)):
+        size = 0.0
+        for j in range(d):
+            size += abs(centroids[c, j]) + 0.5 * centroids[c, j] * centroids[c, j]
+        largest = max(largest, size)
+    error: float = 2.0**-24 * (d + 8) * (largest + d)
+    return error
+
+
+@compiled
+def take(tiles: Float32Array, rows: IntArray, out: FloatArray) -> None:
+    """Copy the points at `rows` out of the tiles, shape (rows, d)."""
+    for i in range(len(rows)):
+        for j in range(tiles.shape[1]):
+            out[i, j] = tiles[rows[i] // LANES, j, rows[i] % LANES]

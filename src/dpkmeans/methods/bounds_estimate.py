@@ -1,0 +1,117 @@
+"""A private estimate of the box, for those who have no public one: one noisy histogram. Proof: proofs/bounds.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact
+from dpkmeans.errors import BoundsError, DataError
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.randomness import Randomness
+
+if TYPE_CHECKING:
+    from dpkmeans.engines.packing import Nulls
+
+SMALLEST, LARGEST = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
+EXPONENTS = LARGEST - SMALLEST + 1
+CELLS = 2 * EXPONENTS + 1
+FALSE_CELL = 1e-3  # chance that some empty cell widens the box
+TO_ZERO = 4.0  # a positive feature whose lower edge is below upper/4 starts at 0
+LABEL = "bounds"
+_CHUNK = 2**16
+
+
+def cells_of(values: AnyArray) -> IntArray:
+    """The cell of each value, same shape: 0 … CELLS - 1 in the order of the number line, the middle one for 0.
+
+    A positive value in [2^(e-1), 2^e) belongs to exponent e. Reads each value by itself alone.
+    """
+    exponent = np.frexp(values)[1].astype(np.int64)
+    exponent = np.where(np.isinf(values), LARGEST, exponent)
+    rank = np.clip(exponent, SMALLEST - 1, LARGEST) - (SMALLEST - 1)
+    rank = np.where(values == 0, 0, rank)
+    cells: IntArray = EXPONENTS + np.where(values < 0, -rank, rank)
+    return cells
+
+
+def edges() -> FloatArray:
+    """Borders of the cells, shape (CELLS + 1,)."""
+    powers = 2.0 ** np.arange(SMALLEST - 1, LARGEST + 1)
+    return np.concatenate([-powers[::-1], powers])
+
+
+def chunks_of(X: AnyArray) -> Iterator[AnyArray]:
+    """The records of an array, shape (n, d), some at a time."""
+    for start in range(0, len(X), _CHUNK):
+        yield X[start : start + _CHUNK]
+
+
+def histogram(chunks: Iterable[AnyArray], n_features: int, nulls: Nulls = "refuse") -> Exact[IntArray]:
+    """Records per feature and cell, shape (d, CELLS). A record adds 1 in one cell of each feature.
+
+    A missing value (NaN) is an error, or with `nulls="midpoint"` adds nothing, since there is no box yet to take the
+    middle of.
+    """
+    table: IntArray = np.zeros((n_features, CELLS), dtype=np.int64)
+    for chunk in chunks:
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
+            values = chunk.astype(np.float64)
+        missing = np.isnan(values)
+        if nulls == "refuse" and missing.any():
+            raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
+        for j, column in enumerate(values.T):
+            table[j] += np.bincount(cells_of(column[~missing[:, j]]), minlength=CELLS)
+    return Exact(table)
+
+
+def estimate_bounds(
+    chunks: Iterable[AnyArray],
+    n_features: int,
+    epsilon: Epsilon,
+    *,
+    ledger: Ledger,
+    rng: Randomness,
+    nulls: Nulls = "refuse",
+) -> Bounds:
+    """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
+
+    Each side is a power of two or zero, so the box may be twice too wide; a public box is better where there is one.
+
+    Formal guarantee
+    ----------------
+    epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
+    """
+    exact = histogram(chunks, n_features, nulls)
+    noisy = Laplace(epsilon, n_features).release(exact, ledger=ledger, rng=rng, label=LABEL)
+    return box_of(noisy, epsilon)
+
+
+def box_of(noisy: IntArray, epsilon: Epsilon) -> Bounds:
+    """The box from the noisy histogram, shape (d, CELLS). Post-processing."""
+    d = len(noisy)
+    threshold = d / float(epsilon) * math.log(d * CELLS / FALSE_CELL)
+    borders = edges()
+    lower, upper = [], []
+    for j, counts in enumerate(noisy):
+        held = np.flatnonzero(counts > threshold)
+        if len(held) == 0:
+            raise BoundsError(
+                f"the private estimate of the bounds found nothing for feature {j}: there are too few records for its "
+                "share of epsilon, which is spent. Give bounds, or more for bounds_epsilon."
+            )
+        low, high = float(borders[held[0]]), float(borders[held[-1] + 1])
+        if 0 < low < high / TO_ZERO:
+            low = 0.0
+        if high < 0 and -high < -low / TO_ZERO:
+            high = 0.0
+        lower.append(low)
+        upper.append(high)
+    return Bounds(tuple(lower), tuple(upper))

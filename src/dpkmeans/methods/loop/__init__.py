@@ -1,0 +1,1 @@
+"""The loop that iterative methods share, and its parts."""

@@ -1,0 +1,151 @@
+"""Schedules: how a method's budget is laid out over its steps. Every share has a name."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.errors import MethodError
+
+NOTHING = Epsilon(0)
+RHO = 0.225  # Su et al. 2016: average share of the box's half side that a centroid lies away from its middle
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a schedule may look at. Public: `n_records` is given by the caller or already released."""
+
+    total: Epsilon
+    n_clusters: int
+    n_features: int
+    n_records: float
+
+
+@dataclass(frozen=True)
+class StepBudget:
+    """Shares of one step: `zone` for drawing in a sampling zone, `counts`, and `sums` of all features together."""
+
+    zone: Epsilon = NOTHING
+    counts: Epsilon = NOTHING
+    sums: Epsilon = NOTHING
+
+    @property
+    def total(self) -> Epsilon:
+        """All shares together; they compose sequentially."""
+        return self.zone + self.counts + self.sums
+
+
+class Schedule(Protocol):
+    """Lays out the steps."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether it splits a promised total (top-down)."""
+        ...
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """One budget per step."""
+        ...
+
+
+def noisy_mean_budget(step: Epsilon, n_features: int, count_weight: float) -> StepBudget:
+    """Split a step between the count and the features in the proportion `count_weight` : 1 : ... : 1."""
+    counts = step.share(count_weight / (count_weight + n_features))
+    return StepBudget(counts=counts, sums=step - counts)
+
+
+@dataclass(frozen=True)
+class Free:
+    """Steps that spend nothing, at most `max_iter` of them."""
+
+    max_iter: int
+    splits: bool = False
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """`max_iter` empty budgets."""
+        return itertools.repeat(StepBudget(), self.max_iter)
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """Every step spends `step`; the total is known only after the run. Paper: Algorithm 1."""
+
+    step: Epsilon
+    max_iter: int
+    splits: bool = False
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """`max_iter` equal budgets."""
+        return itertools.repeat(StepBudget(zone=self.step), self.max_iter)
+
+
+@dataclass(frozen=True)
+class EvenSplit:
+    """ε/T in each of T steps. Source: Blum, Dwork, McSherry and Nissim (2005)."""
+
+    steps: int = 5
+    splits: bool = True
+
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """T equal budgets that add up to the total; the count weighs as much as a feature."""
+        return [noisy_mean_budget(step, task.n_features, 1.0) for step in task.total.over(self.steps)]
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Step i gets ε/2^i; the last takes what is left, so that all of ε is used. Source: Dwork (2011)."""
+
+    steps: int = 7
+    splits: bool = True
+
+    def __post_init__(self) -> None:
+        _check_steps(self.steps)
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """T halving budgets that add up to the total."""
+        left, plan = task.total, []
+        for i in range(self.steps):
+            step = left if i == self.steps - 1 else left.share(0.5)
+            plan.append(noisy_mean_budget(step, task.n_features, 1.0))
+            left = left - step
+        return plan
+
+
+@dataclass(frozen=True)
+class SuSplit:
+    """Steps and shares that minimise the expected error. Source: Su, Cao, Li, Bertino and Jin (2016), section 4.
+
+    ε_m = √(500 k³/N² (d + ∛(4dρ²))³), T = ε/ε_m between 2 and 7, count : each feature = ∛(4dρ²) : 1.
+    """
+
+    fewest: int = 2
+    most: int = 7
+    splits: bool = True
+
+    def count_weight(self, n_features: int) -> float:
+        """∛(4dρ²): the count's weight against one feature."""
+        return math.cbrt(4 * n_features * RHO**2)
+
+    def smallest_step(self, task: Task) -> float:
+        """ε_m: the smallest budget with which a step still helps."""
+        spread = (task.n_features + self.count_weight(task.n_features)) ** 3
+        return math.sqrt(500 * task.n_clusters**3 / task.n_records**2 * spread)
+
+    def plan(self, task: Task) -> Iterable[StepBudget]:
+        """T equal budgets that add up to the total."""
+        affordable = float(task.total) / self.smallest_step(task)
+        steps = int(min(max(affordable, self.fewest), self.most))
+        weight = self.count_weight(task.n_features)
+        return [noisy_mean_budget(step, task.n_features, weight) for step in task.total.over(steps)]
+
+
+def _check_steps(steps: int) -> None:
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise MethodError(f"steps must be a whole number of at least 1; got {steps!r}.")

@@ -1,0 +1,153 @@
+"""Where an iteration starts: k centroids in unit coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.exact import reveal
+from dpkmeans.errors import DataError, MethodError
+
+
+class Start(Protocol):
+    """Chooses the first centroids."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it leaves the records alone."""
+        ...
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """First centroids, shape (k, d), in unit coordinates."""
+        ...
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """k different records, as in the paper's Algorithm 1. Not private."""
+
+    private: bool = False
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """k records, shape (k, d)."""
+        n = reveal(engine.count(), why="a start from the records is not private")
+        if not engine.released and n_clusters > n:
+            raise DataError(
+                f"n_clusters={n_clusters} is larger than the number of records; a start from the records needs at "
+                "least one sample per cluster. Ask for fewer clusters, or give a start that is not drawn from them."
+            )
+        return reveal(engine.sample_rows(n_clusters, rng), why="a start from the records is not private")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Centroids given by the caller, in the units of the data. Public if the caller chose them without the records."""
+
+    points: tuple[tuple[float, ...], ...]
+    private: bool = True
+
+    @classmethod
+    def of(cls, points: Any) -> Given:
+        """Read an array-like of shape (k, d)."""
+        try:
+            array = np.asarray(points, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise MethodError("init must be an array of numbers, shape (n_clusters, n_features); it is not.") from None
+        if array.ndim != 2 or not np.isfinite(array).all():
+            raise MethodError(
+                f"init must be a finite array of shape (n_clusters, n_features); got shape {array.shape}."
+            )
+        return cls(tuple(map(tuple, array.tolist())))
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """The given points, shape (k, d)."""
+        points = np.asarray(self.points)
+        if points.shape != (n_clusters, engine.n_features):
+            raise MethodError(
+                f"init must have shape (n_clusters, n_features) = {(n_clusters, engine.n_features)}; "
+                f"got {points.shape}."
+            )
+        return engine.bounds.unit_of(points)
+
+
+@dataclass(frozen=True)
+class UniformInBox:
+    """Independent uniform points in the box."""
+
+    private: bool = True
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """Uniform points, shape (k, d)."""
+        return rng.random((n_clusters, engine.n_features)) * engine.bounds.unit_box
+
+
+@dataclass(frozen=True)
+class SpherePacking:
+    """Random points in the box, no two closer than twice a radius, none closer to the border than it.
+
+    The radius is the largest found by binary search at which random tries still place all points. Source: Su, Cao,
+    Li, Bertino and Jin, Differentially Private k-Means Clustering (2016), section 4.
+    """
+
+    tries: int = 100
+    halvings: int = 20
+    private: bool = True
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """Packed points, shape (k, d)."""
+        box = engine.bounds.unit_box
+        low, high = 0.0, float(np.linalg.norm(box)) / 2
+        best = UniformInBox().centroids(engine, n_clusters, rng)
+        for _ in range(self.halvings):
+            radius = (low + high) / 2
+            packed = self._pack(box, n_clusters, radius, rng)
+            if packed is None:
+                high = radius
+            else:
+                low, best = radius, packed
+        return best
+
+    def _pack(self, box: FloatArray, k: int, radius: float, rng: np.random.Generator) -> FloatArray | None:
+        margin = np.minimum(radius, box / 2)
+        points = np.empty((k, len(box)))
+        for placed in range(k):
+            point = self._place(box, margin, points[:placed], radius, rng)
+            if point is None:
+                return None
+            points[placed] = point
+        return points
+
+    def _place(
+        self, box: FloatArray, margin: FloatArray, points: FloatArray, radius: float, rng: np.random.Generator
+    ) -> FloatArray | None:
+        """A point far enough from all `points`, or nothing after all tries. One of the first mostly does."""
+        first = min(4, self.tries)
+        for n_tries in (first, self.tries - first):
+            tries = margin + rng.random((n_tries, len(box))) * (box - 2 * margin)
+            if len(points):
+                products = tries @ points.T
+                squares = np.sum(tries**2, axis=1)[:, None] + np.sum(points**2, axis=1) - 2 * products
+                tries = tries[squares.min(axis=1) >= 4 * radius**2]
+            if len(tries):
+                found: FloatArray = tries[0]
+                return found
+        return None
+
+
+STARTS: dict[str, Start] = {"rows": SampledRows(), "uniform": UniformInBox(), "packing": SpherePacking()}
+
+
+def as_start(init: str | Start | Sequence[Any] | FloatArray) -> Start:
+    """A start from what a user writes: a name, a start, or an array of centroids."""
+    if isinstance(init, str):
+        if init not in STARTS:
+            raise MethodError(f"init must be one of {sorted(STARTS)} or an array; got {init!r}.")
+        return STARTS[init]
+    if hasattr(init, "centroids"):
+        return init  # type: ignore[return-value]
+    return Given.of(init)

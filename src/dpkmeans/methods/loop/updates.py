@@ -1,0 +1,112 @@
+"""Updates: how centroids move in one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import GRID
+from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.exact import reveal
+from dpkmeans.methods.loop.solver import Move, Step
+from dpkmeans.methods.lu_shen.controllers import Controller
+from dpkmeans.methods.lu_shen.zone_mechanism import ZoneMechanism
+from dpkmeans.methods.lu_shen.zones import convergent_radius, sample_offset, sampling_zones
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class ExactMean:
+    """Lloyd's update. Not private."""
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Exact means; an empty cluster stays where it is."""
+        return Move(reveal(step.exact, why="Lloyd's algorithm is not private").means(empty=step.previous))
+
+
+@dataclass(frozen=True)
+class ZoneSampling:
+    """Lu and Shen's update: a draw in the sampling zone that `controller` points to. Label `paper`."""
+
+    controller: Controller
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Released centroids Ŝ and their zones. Paper: Algorithm 1, lines 5 to 9."""
+        stats = reveal(step.exact, why="the paper builds its zones from exact means")
+        means = stats.means(empty=step.previous)
+
+        def look_ahead() -> FloatArray:
+            ahead = reveal(step.engine.cell_statistics(means), why="the paper's future knowledge is exact")
+            return ahead.means(empty=means)
+
+        moved = convergent_radius(step.previous, means) > 0
+        controller = self.controller.points(step.previous, means, look_ahead, rng.generator)
+        controller = np.where(moved[:, None], controller, means)
+        offset = sample_offset(len(means), rng.generator)
+        mechanism = ZoneMechanism((step.budget.zone,) * len(means))
+        centroids = mechanism.release(
+            means, controller, offset, ledger=ledger, rng=rng, label=f"step {step.number}: zones"
+        )
+        return Move(centroids, passes=self.controller.passes, zones=sampling_zones(means, controller, offset))
+
+
+@dataclass(frozen=True)
+class NoisyMean:
+    """Noisy sums over noisy counts, sums taken from the middle of the box. Proved: proofs/noisy_lloyd.md.
+
+    One record changes one count by 1, and in that cell the sum of each feature by at most half the side of the box,
+    rounded up to a grid step. A feature that is no grid step wide is the same for all records: it needs no noise.
+    All sums get noise of one scale. For a cube that is what equal shares per feature give; for other boxes it adds less
+    squared error in total.
+    """
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
+        box = step.engine.bounds
+        middle = box.side // 2
+        farthest = box.side - middle
+        wide = np.flatnonzero(farthest)
+        table = step.exact.map(CellStatistics.integers)
+
+        noisy_counts = Laplace(step.budget.counts, 1).release(
+            table.map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label=f"step {step.number}: counts"
+        )
+        residuals = np.zeros((len(noisy_counts), box.n_features), dtype=np.int64)
+        if len(wide):
+            residuals[:, wide] = Laplace(step.budget.sums, int(farthest.sum())).release(
+                table.map(lambda t: (t[:, 1:] - middle * t[:, :1])[:, wide]),
+                ledger=ledger,
+                rng=rng,
+                label=f"step {step.number}: sums",
+            )
+        counts = np.maximum(noisy_counts, 1)[:, None]
+        means = box.clip_unit((middle + residuals / counts) / GRID)
+        return Move(np.where(noisy_counts[:, None] >= 1, means, step.previous))
+
+
+@dataclass(frozen=True)
+class LocalNoisyMean:
+    """`NoisyMean` with noise scaled to the farthest record of each cell (local sensitivity). Label `paper`.
+
+    For reproducing the paper's experiments only: the scale itself gives records away.
+    """
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
+        box = step.engine.bounds
+        why = "the paper's experiments use local sensitivity"
+        stats = reveal(step.exact, why=why)
+        reach = reveal(step.engine.max_abs_deviation(step.previous), why=why)
+        ledger.spend(step.budget.counts, f"step {step.number}: counts")
+        ledger.spend(step.budget.sums, f"step {step.number}: sums")
+        noisy_counts = stats.counts + rng.generator.laplace(0, 1 / float(step.budget.counts), len(stats.counts))
+        scale = reach * box.n_features / float(step.budget.sums)
+        residuals = (
+            stats.sums - stats.counts[:, None] * box.unit_box / 2 + rng.generator.laplace(0, 1, scale.shape) * scale
+        )
+        means = box.clip_unit(box.unit_box / 2 + residuals / np.maximum(noisy_counts, 1.0)[:, None])
+        return Move(np.where(noisy_counts[:, None] >= 1, means, step.previous))

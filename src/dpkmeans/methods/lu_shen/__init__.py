@@ -1,0 +1,1 @@
+"""The two strategies of Lu and Shen, and their zones."""

@@ -1,0 +1,79 @@
+"""The number of records is private. Methods that need it take a public one or spend a small share on a noisy one.
+
+What they learn is only used to plan: a wrong number costs accuracy, never privacy. Proved: proofs/record_count.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpkmeans.core.engine import Engine
+from dpkmeans.errors import MethodError
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.randomness import Randomness
+
+LARGEST = 2**33
+"""No engine takes more records than this (their sums would not be exact), so no larger number makes sense."""
+
+
+class RecordCount(Protocol):
+    """Where a method's number of records comes from."""
+
+    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+        """A public or released number of records, between 1 and `LARGEST`."""
+        ...
+
+
+@dataclass(frozen=True)
+class NotNeeded:
+    """The method does not use it."""
+
+    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+        """1, which nobody reads."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class PublicCount:
+    """Given by the caller, who says that it is public. A wrong one costs accuracy, never privacy."""
+
+    n_records: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.n_records, (int, np.integer)) and not isinstance(self.n_records, bool)
+        if not whole or not 1 <= self.n_records <= LARGEST:
+            raise MethodError(
+                f"n_records must be a whole number from 1 to 2^33; got {self.n_records!r}. "
+                "Leave it out to spend a small share of epsilon on a noisy one."
+            )
+
+    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+        """The given number."""
+        return float(self.n_records)
+
+
+@dataclass(frozen=True)
+class NoisyCount:
+    """A noisy count for `share` of what the promised total still leaves.
+
+    One record more or less changes the exact count by 1, whatever the record is.
+    """
+
+    share: float = 0.02
+
+    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+        """The released number, moved into 1 to `LARGEST`."""
+        exact = engine.count().map(lambda n: np.array([round(n)], dtype=np.int64))
+        noisy = Laplace(ledger.remaining.share(self.share), 1).release(
+            exact, ledger=ledger, rng=rng, label="number of records"
+        )
+        return float(min(max(int(noisy[0]), 1), LARGEST))
+
+
+def record_count(n_records: int | None) -> RecordCount:
+    """Public where the caller gives it, noisy otherwise."""
+    return NoisyCount() if n_records is None else PublicCount(n_records)

@@ -1,0 +1,1 @@
+"""What to expect from which epsilon, from public quantities alone."""

@@ -1,0 +1,130 @@
+"""What to expect before anything is spent: a public model of the loss, fitted to our own benchmark.
+
+It looks at no record: the number of records that it is told must be public, or a guess. Docs: docs/plan.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.errors import MethodError
+from dpkmeans.planning.loss_model import loss_model
+
+HOPELESS = 3.0  # a loss above which a clustering is of little use
+GOOD = 0.1
+WEAK_SIGNAL = 100.0  # of N * epsilon / k
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Expected loss (cost over the best non-private cost, minus 1) of one fit of a method at one epsilon.
+
+    In eight of ten cases it should lie between `low` and `high`. 0.005 stands for anything smaller.
+    """
+
+    method: str
+    epsilon: float
+    loss: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Deviation of the noise on the mean of one feature of a cluster of average size, in the units of the data."""
+
+    feature: int
+    epsilon: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Expectations, noise where bounds were given, and what to do."""
+
+    expectations: tuple[Expectation, ...]
+    noise: tuple[Noise, ...]
+    recommendation: str
+
+
+def plan(
+    n_records: int,
+    n_features: int,
+    n_clusters: int,
+    epsilons: Sequence[float],
+    bounds: Sequence[tuple[float, float]] | None = None,
+    *,
+    spread: float | None = None,
+) -> Advice:
+    """Expected loss per method and epsilon, from public numbers alone.
+
+    `bounds` are pairs (low, high), one per feature, and show the noise in the units of the data. `spread` is a guess of
+    the typical distance of a record from the centre of its cluster in one feature, as a share of the box's side; it
+    must not come from the records either. Without it the range covers all spreads of the benchmark, and is wide.
+
+    Guarantee: nothing is read and nothing is spent. Source: docs/plan.md says how well it predicts.
+
+    >>> advice = plan(50_000, 4, 8, [0.1, 1.0], spread=0.05)
+    >>> {e.method for e in advice.expectations} >= {"synopsis", "su"}
+    True
+    >>> all(e.low <= e.loss <= e.high for e in advice.expectations)
+    True
+    """
+    for name, value in (("records", n_records), ("features", n_features), ("k", n_clusters)):
+        if value < 1:
+            raise MethodError(f"{name} must be at least 1; got {value}.")
+    if spread is not None and not 0 < spread <= 1:
+        raise MethodError(f"spread must be a share of the box's side, above 0 and at most 1; got {spread}.")
+    checked = sorted(float(Epsilon.of(epsilon)) for epsilon in epsilons)
+    if not checked:
+        raise MethodError("give at least one epsilon.")
+    found = tuple(sorted(_expected(n_records, n_features, n_clusters, checked, spread), key=lambda e: e.epsilon))
+    pairs = [] if bounds is None else list(bounds)
+    noise = tuple(
+        Noise(j, epsilon, _deviation(high - low, n_features, n_records / n_clusters, epsilon))
+        for epsilon in checked
+        for j, (low, high) in enumerate(pairs)
+    )
+    return Advice(found, noise, _recommend(found, n_records, n_clusters, checked))
+
+
+def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
+    """Method by method. More epsilon never counts as worse: one may always spend less."""
+    model = loss_model()
+    for method in model.surfaces:
+        best = (math.inf,) * 3
+        for epsilon in epsilons:
+            found = model.expected(method, n, d, k, epsilon, spread)
+            best = min(best[0], found.loss), min(best[1], found.low), min(best[2], found.high)
+            yield Expectation(method, epsilon, *best)
+
+
+def _deviation(side: float, d: int, size: float, epsilon: float) -> float:
+    """√((D+1)(D+2)/3)/ε · half a side, over the size of the cluster, D = d + 1: one cube step with all of ε."""
+    entries = d + 1
+    return math.sqrt((entries + 1) * (entries + 2) / 3) / epsilon * side / 2 / max(size, 1.0)
+
+
+def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[float]) -> str:
+    best = {e: min((x for x in found if x.epsilon == e), key=lambda x: x.loss) for e in epsilons}
+    good = [e for e in epsilons if best[e].loss <= GOOD]
+    largest = epsilons[-1]
+    if n * largest / k < WEAK_SIGNAL or best[largest].loss > HOPELESS:
+        return (
+            f"Do not expect useful clusters: records * epsilon / k is {n * largest / k:.3g} at the largest epsilon. "
+            "Use fewer clusters, more records or a larger epsilon."
+        )
+    if good:
+        chosen = best[good[0]]
+        return (
+            f"Use {chosen.method} with epsilon {chosen.epsilon:g}: the smallest of these with an expected loss of at "
+            f"most {GOOD:.0%}. Keep the rest of the budget."
+        )
+    chosen = best[largest]
+    return (
+        f"Use {chosen.method} with epsilon {chosen.epsilon:g}; expect a cost about {chosen.loss:.0%} above the best. "
+        "Fewer clusters would help more than another method."
+    )

@@ -1,0 +1,1 @@
+"""A ledger on the disk: one SQLite file, a chain of hashes."""

@@ -1,0 +1,356 @@
+"""A durable ledger: one SQLite file for many data sets, analysts and processes.
+
+A spend is on the disk before its noise is drawn. A fit with a promised total reserves all of it in one entry before
+its first draw, and gives back what it did not use once it is done; if it is interrupted, all of it stays spent. A
+spend that would pass the cap of its data set is refused, and leaves no entry.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import sqlite3
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
+from dpkmeans.privacy.durable.hash_chain import (
+    BEGINNING,
+    COLUMNS,
+    FIELDS,
+    LedgerEntry,
+    Verification,
+    as_entry,
+    checked_entry,
+    verify,
+)
+from dpkmeans.privacy.durable.sqlite import clear_errors, create_file, damaged, is_sealed, open_ledger, patiently
+from dpkmeans.privacy.ledger import Spend
+from dpkmeans.storage.json_files import sync_folder
+
+MAX_NAME = 200
+PATIENCE = 60.0
+"""Seconds to wait for other writers."""
+
+_LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
+_LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
+_ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
+_INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
+
+_UNSEALED = "the rules that protect its entries were removed or changed"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set as the ledger knows it."""
+
+    name: str
+    cap: Epsilon
+    spent: Epsilon
+
+    @property
+    def remaining(self) -> Epsilon:
+        """What may still be spent; nothing where the cap was lowered below what is spent."""
+        return max(self.cap - self.spent, Epsilon(0))
+
+
+class DurableLedger:
+    """The ledger in the file `path`, used in the name of `analyst` (by default the user of the process).
+
+    Safe to use from many threads and processes at once. The file must lie on a local disk. `DPKMeans` and
+    `make_synopsis` take it as `ledger`, together with the name of the `dataset`.
+
+    Guarantee: releases charged here are together `cap`-differentially private, for neighbours that differ by one record
+    added or removed, if each is `proved`. It knows nothing of releases that are not charged here. Source:
+    proofs/ledger.md.
+
+    >>> import tempfile
+    >>> store = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
+    >>> store.add("visits", cap=1.5)
+    >>> store.account("visits").record(Spend("counts", (Epsilon.of(0.5),)))
+    >>> float(store.dataset("visits").remaining)
+    1.0
+    """
+
+    _connection: sqlite3.Connection | None
+
+    def __init__(self, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> None:
+        self.path = Path(path)
+        self.analyst = _checked_name(_user() if analyst is None else analyst, "analyst")
+        self.patience = patience
+        self._forget()
+        self._connected()
+
+    @classmethod
+    def create(cls, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> DurableLedger:
+        """Open the ledger at `path`, and make an empty one first where there is none."""
+        target = Path(path)
+        _checked_name(_user() if analyst is None else analyst, "analyst")
+        if not target.exists() or target.stat().st_size == 0:
+            with clear_errors(target):
+                create_file(target, patience)
+            sync_folder(target.parent)
+        return cls(path, analyst=analyst, patience=patience)
+
+    # --- data sets --------------------------------------------------------------------------------
+
+    def add(self, dataset: str, cap: float | Epsilon) -> None:
+        """Take in a new data set, of which at most `cap` may ever be spent."""
+        name, budget = _checked_name(dataset, "dataset"), Epsilon.of(cap, "cap")
+
+        def create(connection: sqlite3.Connection) -> None:
+            if connection.execute(_LATEST_OF, (name,)).fetchone():
+                raise MethodError(
+                    f"{self.path} already has a data set {name!r}. Change its cap with: "
+                    f"dpkmeans ledger cap {self.path} --dataset {name} --cap {budget}"
+                )
+            self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0)
+
+        self._write(create)
+
+    def set_cap(self, dataset: str, cap: float | Epsilon) -> None:
+        """Change the cap. Below what is spent already, it ends all spending; what is spent stays."""
+        budget = Epsilon.of(cap, "cap")
+
+        def change(connection: sqlite3.Connection) -> None:
+            before = self._latest(connection, dataset)
+            self._append(connection, "cap", dataset, budget.nano, cap=budget.nano, spent=before.spent)
+
+        self._write(change)
+
+    def dataset(self, name: str) -> DataSet:
+        """The data set called `name`."""
+        return self._read(lambda connection: _as_dataset(self._latest(connection, name)))
+
+    def datasets(self) -> tuple[DataSet, ...]:
+        """All data sets, by name."""
+        return self._read(lambda c: tuple(_as_dataset(self._latest(c, name)) for name in _names(c)))
+
+    # --- spending ---------------------------------------------------------------------------------
+
+    def account(self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "") -> Account:
+        """The parent for the `Ledger` of one fit. Refuses at once where `promised` does not fit under the cap."""
+        total = None if promised is None else Epsilon.of(promised)
+        left = self.dataset(dataset).remaining
+        if total is not None and total > left:
+            raise _refusal(dataset, total, left)
+        return Account(self, dataset, total, note)
+
+    def spend(self, dataset: str, kind: str, epsilon: Epsilon, *, fit: str, label: str) -> LedgerEntry:
+        """Commit a spend, or refuse it. On return it is on the disk."""
+
+        def charge(connection: sqlite3.Connection) -> LedgerEntry:
+            before = self._latest(connection, dataset)
+            spent = before.spent + epsilon.nano
+            if spent > before.cap:
+                raise _refusal(dataset, epsilon, _as_dataset(before).remaining)
+            return self._append(
+                connection, kind, dataset, epsilon.nano, cap=before.cap, spent=spent, fit=fit, label=label
+            )
+
+        return self._write(charge)
+
+    def settle(self, dataset: str, unused: Epsilon, *, fit: str, label: str) -> None:
+        """Give back what a finished fit reserved and did not use."""
+
+        def give_back(connection: sqlite3.Connection) -> None:
+            before = self._latest(connection, dataset)
+            spent = before.spent - unused.nano
+            self._append(connection, "settle", dataset, -unused.nano, cap=before.cap, spent=spent, fit=fit, label=label)
+
+        self._write(give_back)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """All entries, as they stand."""
+        return self._read(lambda c: tuple(as_entry(row) for row in c.execute(_ALL)))
+
+    def verify(self, expected_head: str | None = None) -> Verification:
+        """Check the file and the whole chain. See `chain.verify`."""
+
+        def check(connection: sqlite3.Connection) -> Verification:
+            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise damaged(self.path)
+            found = verify(map(as_entry, connection.execute(_ALL)), expected_head)
+            if found.intact and not is_sealed(connection):
+                return replace(found, broken_at=found.entries + 1, why=_UNSEALED)
+            return found
+
+        return self._read(check)
+
+    def close(self) -> None:
+        """Let go of the file. The next use opens it again."""
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def __reduce__(self) -> Any:
+        return _opened, (str(self.path), self.analyst, self.patience)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._connection = None
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection of this process alone. One that came through a fork must not be used, nor closed."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._connection)
+            self._forget()
+        with self._lock, clear_errors(self.path):
+            if self._connection is None:
+                self._connection = open_ledger(self.path, self.patience)
+            return self._connection
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connected()
+        with self._lock, clear_errors(self.path):
+            patiently(lambda: connection.execute("BEGIN"), self.patience)
+            try:
+                return patiently(lambda: work(connection), self.patience)
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connected()
+        with self._lock, clear_errors(self.path):
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self.patience)
+            try:
+                if not is_sealed(connection):
+                    raise LedgerError(f"{self.path}: {_UNSEALED}. Run: dpkmeans ledger verify; then restore it.")
+                result = work(connection)
+                self._commit(connection)
+            except BaseException:
+                if connection.in_transaction:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _latest(self, connection: sqlite3.Connection, dataset: str) -> LedgerEntry:
+        row = connection.execute(_LATEST_OF, (dataset,)).fetchone()
+        if row is None:
+            known = ", ".join(_names(connection)) or "none yet"
+            raise MethodError(
+                f"{self.path} has no data set {dataset!r}; it has: {known}. Add it with: "
+                f"dpkmeans ledger create {self.path} --dataset {dataset} --cap 1.0"
+            )
+        return checked_entry(row)
+
+    def _append(
+        self, connection: sqlite3.Connection, kind: str, dataset: str, nano: int, *, cap: int, spent: int, **more: str
+    ) -> LedgerEntry:
+        row = connection.execute(_LATEST).fetchone()
+        number, previous = (1, BEGINNING) if row is None else (checked_entry(row).number + 1, checked_entry(row).sha256)
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        fit, label = more.get("fit", ""), more.get("label", "")
+        entry = LedgerEntry(number, when, kind, dataset, self.analyst, nano, cap, spent, fit, label, previous, "")
+        entry = replace(entry, sha256=entry.digest())
+        connection.execute(_INSERT, tuple(getattr(entry, name) for name in FIELDS))
+        return entry
+
+
+class Account:
+    """What one fit may spend from a data set: the parent of that fit's `Ledger`.
+
+    With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
+    every spend is an entry of its own.
+    """
+
+    def __init__(self, store: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
+        self.store = store
+        self.dataset = dataset
+        self.promised = promised
+        self.note = note
+        self.fit = secrets.token_hex(8)
+        self.spent = Epsilon(0)
+        self.n_spends = 0
+        self._reserved = False
+        self._lock = threading.RLock()
+
+    def record(self, spend: Spend) -> None:
+        """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
+        with self._lock:
+            epsilon = spend.epsilon
+            if self.promised is None:
+                label = f"{self.note}: {spend.label}" if self.note else spend.label
+                self.store.spend(self.dataset, "spend", epsilon, fit=self.fit, label=_short(label))
+            elif self.spent + epsilon > self.promised:
+                raise _refusal(self.dataset, epsilon, self.promised - self.spent)
+            elif not self._reserved:
+                self.store.spend(self.dataset, "reserve", self.promised, fit=self.fit, label=_short(self.note))
+                self._reserved = True
+            self.spent += epsilon
+            self.n_spends += 1
+
+    def settle(self) -> None:
+        """The fit is done: give back what it reserved and did not spend. A second call does nothing.
+
+        Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
+        """
+        with self._lock:
+            if not self._reserved or self.promised is None:
+                return
+            self._reserved = False
+            unused = self.promised - self.spent
+            try:
+                self.store.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
+            except LedgerError as error:
+                warnings.warn(f"{error} The whole promised epsilon stays spent.", UnsettledWarning, stacklevel=3)
+
+
+_INHERITED: list[object] = []
+
+
+def _opened(path: str, analyst: str, patience: float) -> DurableLedger:
+    return DurableLedger(path, analyst=analyst, patience=patience)
+
+
+def _refusal(dataset: str, wanted: Epsilon, left: Epsilon) -> BudgetError:
+    return BudgetError(
+        f"epsilon={wanted} is asked for, but data set {dataset!r} has only {left} left. Nothing was spent or "
+        "drawn for it. Ask for less, or have the cap raised."
+    )
+
+
+def _names(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute("SELECT DISTINCT dataset FROM entries ORDER BY dataset")
+    return [str(row[0]) for row in rows]
+
+
+def _as_dataset(entry: LedgerEntry) -> DataSet:
+    return DataSet(entry.dataset, Epsilon(entry.cap), Epsilon(entry.spent))
+
+
+def _checked_name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise MethodError(f"{what} must be a name of 1 to {MAX_NAME} printable characters; got {name!r:.80}.")
+    return name
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= MAX_NAME else label[: MAX_NAME - 1] + "…"
+
+
+def _user() -> str:
+    try:
+        return os.environ.get("DPKMEANS_ANALYST") or getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"

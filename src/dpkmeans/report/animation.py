@@ -1,0 +1,153 @@
+"""The animation of a report: every step as places on one drawing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.release import Release
+from dpkmeans.report.derived import synopsis_of
+from dpkmeans.report.trajectory import AnimationFrame, Balls, frames_of
+
+WIDTH = 640.0
+MAX_CLUSTERS = 100
+MAX_PLACES = 2400  # shapes over all frames
+MAX_TRAIL = 3000  # corners of all trails together
+MAX_POINTS = 500
+EDGE = 0.03
+
+
+@dataclass(frozen=True)
+class Animation:
+    """A drawing with its frames; each frame maps a kind of shape to its places, cluster by cluster."""
+
+    width: float
+    height: float
+    k: int
+    words: str
+    kinds: tuple[str, ...]
+    points: list[tuple[float, float, float]]
+    trails: list[str]
+    ends: list[tuple[float, float]]
+    frames: list[dict[str, Any]]
+    last: int
+
+
+@dataclass(frozen=True)
+class _View:
+    """From the units of the data to the drawing, in the two features `x` and `y`."""
+
+    x: int
+    y: int | None
+    left: float
+    top: float
+    across: float  # drawing units per unit of the data
+    down: float
+    height: float
+
+    def places(self, points: FloatArray) -> list[tuple[float, float]]:
+        xs = WIDTH * EDGE + (points[:, self.x] - self.left) * self.across
+        ys = np.full(len(points), self.height / 2) if self.y is None else self._down(points[:, self.y])
+        return [(_short(a), _short(b)) for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
+
+    def _down(self, values: FloatArray) -> FloatArray:
+        return np.asarray(self.height * EDGE + (self.top - values) * self.down)
+
+    def discs(self, balls: Balls) -> list[tuple[float, float, float, float]]:
+        """A ball's shadow is a disc of its radius, drawn as an ellipse where the two scales differ."""
+        radii = balls.radius.tolist()
+        found = zip(self.places(balls.center), radii, strict=True)
+        return [(x, y, _short(r * self.across), _short(r * self.down)) for (x, y), r in found]
+
+
+def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None:
+    """The animation of a release; None where it tells of no steps or has too many clusters to follow."""
+    frames = frames_of(release)
+    k = release.n_clusters
+    if len(frames) < 2 or k > MAX_CLUSTERS:
+        return None
+    x, y = widest_pair(release)
+    view = _view(release, x, y)
+    kept = _thinned(frames, MAX_PLACES // (3 * k))
+    shown = [_frame(frame, view) for frame in kept]
+    tracks = [frame.centroids for frame in frames if frame.centroids is not None]
+    marks = _some(len(tracks), max(MAX_TRAIL // k, 8))
+    trails = [view.places(np.array([tracks[j][i] for j in marks])) for i in range(k)] if tracks else []
+    kinds = tuple(kind for kind in ("ball", "zone", "centroid") if any(frame[kind] for frame in shown))
+    shadow = "" if len(names) <= 2 else " Zones of more than two features show as their shadows."
+    of = names[x] if y is None else f"{names[x]} (to the right) and {names[y]} (upwards)"
+    zoned = [i for i, frame in enumerate(kept) if frame.zones is not None]
+    only = "" if len(kept) == len(frames) else f" {len(kept)} of {len(frames)} steps are shown."
+    return Animation(
+        width=WIDTH,
+        height=view.height,
+        k=k,
+        words=f"In {of}.{shadow}{only}",
+        kinds=kinds,
+        points=_points(release, view),
+        trails=[" ".join(f"{a},{b}" for a, b in trail) for trail in trails] if len(tracks) > 1 else [],
+        ends=view.places(release.centroids),
+        frames=shown,
+        last=zoned[0] if zoned else len(shown) - 1,
+    )
+
+
+def widest_pair(release: Release) -> tuple[int, int | None]:
+    """The two features over which the centroids spread most, as a share of the box, in their own order."""
+    sides = np.asarray(release.bounds.upper) - np.asarray(release.bounds.lower)
+    if len(sides) < 3:
+        return 0, 1 if len(sides) == 2 else None
+    spread = np.ptp(release.centroids, axis=0) / np.where(sides > 0, sides, np.inf)
+    first, second = sorted(np.argsort(-spread, kind="stable")[:2].tolist())
+    return int(first), int(second)
+
+
+def _view(release: Release, x: int, y: int | None) -> _View:
+    lower, upper = release.bounds.lower, release.bounds.upper
+    wide = (upper[x] - lower[x]) or 1.0
+    high = wide * 0.3 if y is None else (upper[y] - lower[y]) or 1.0
+    height = float(np.clip(WIDTH * high / wide, 200.0, 640.0))
+    across = WIDTH * (1 - 2 * EDGE) / wide
+    down = height * (1 - 2 * EDGE) / high
+    if y is None:
+        down = across
+    return _View(x, y, lower[x], 0.0 if y is None else upper[y], across, down, round(height, 1))
+
+
+def _frame(frame: AnimationFrame, view: _View) -> dict[str, Any]:
+    return {
+        "words": frame.words + ".",
+        "ball": None if frame.convergent is None else view.discs(frame.convergent),
+        "zone": None if frame.zones is None else view.discs(frame.zones),
+        "centroid": None if frame.centroids is None else view.places(frame.centroids),
+    }
+
+
+def _thinned(frames: list[AnimationFrame], most: int) -> list[AnimationFrame]:
+    """The first ones and the last, where there are too many."""
+    return [frames[i] for i in _some(len(frames), max(most, 4))]
+
+
+def _some(n: int, most: int) -> list[int]:
+    """At most `most` numbers below `n`, evenly, with the first and the last."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
+    return found
+
+
+def _points(release: Release, view: _View) -> list[tuple[float, float, float]]:
+    """The heaviest points of the synopsis, with areas by weight."""
+    points = synopsis_of(release)
+    if points is None:
+        return []
+    heaviest = np.argsort(-points.weights, kind="stable")[:MAX_POINTS]
+    places = view.places(release.bounds.from_unit(points.points[heaviest]))
+    weights = points.weights[heaviest]
+    radii = np.maximum(9.0 * np.sqrt(weights / weights.max()), 0.8).tolist()
+    return [(a, b, _short(r)) for (a, b), r in zip(places, radii, strict=True)]
+
+
+def _short(value: float) -> float:
+    return round(float(np.clip(value, -1e5, 1e5)), 1)

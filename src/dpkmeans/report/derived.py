@@ -1,0 +1,84 @@
+"""What a release tells beyond its own fields, computed from it alone: post-processing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.core.release import DAMAGED, Release
+from dpkmeans.errors import FileError
+from dpkmeans.synopsis.kmeans import best_start, fill, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.synopsis import Explored, weighted_points_from
+from dpkmeans.synopsis.verify import Verdict, verify
+from dpkmeans.synopsis.weighted_points import WeightedPoints
+
+MAX_NAME = 60
+MAX_WORK = 4 * 10**6  # points times clusters times features, for one k
+RESTARTS = 5
+
+__all__ = ["Explored", "Verdict", "costs_of", "explored", "named", "synopsis_of", "verdicts"]
+
+
+def named(release: Release) -> tuple[str, ...]:
+    """A name for each feature, not too long."""
+    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
+    return tuple(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names)
+
+
+def synopsis_of(release: Release) -> WeightedPoints | None:
+    """The released synopsis in the certificate, in unit coordinates; None where there is none that is whole."""
+    plain: Any = release.certificate
+    if plain is None:
+        return None
+    try:
+        return weighted_points_from(plain, release.bounds)
+    except (*DAMAGED, FileError):
+        return None
+
+
+def costs_of(release: Release) -> tuple[list[float], list[float]]:
+    """Cost of each pass by zones and of each pass of Lloyd's algorithm, in squared units of the data."""
+    plain: Any = release.certificate or {}
+    unit = release.bounds.longest_side**2
+    try:
+        zones, lloyd = ([float(cost) * unit for cost in plain[name]] for name in ("zone_costs", "lloyd_costs"))
+    except DAMAGED:
+        return [], []
+    return zones, lloyd
+
+
+def verdicts(release: Release) -> list[Verdict]:
+    """Every statement of the certificate, recomputed; none where there is no certificate."""
+    if release.certificate is None:
+        return []
+    try:
+        return verify(release)
+    except FileError:
+        return [Verdict("the certificate is whole", False)]
+
+
+def explored(release: Release) -> list[Explored]:
+    """Cost and silhouette on the synopsis for several k, around the one of the release. The same ones each time.
+
+    Where the synopsis is large, fewer k are tried, from fewer starts.
+    """
+    points = synopsis_of(release)
+    if points is None:
+        return []
+    most = min(max(12, 2 * release.n_clusters), 40, len(points.points))
+    work = points.points.size * most
+    if work > 20 * MAX_WORK:
+        return []
+    tried = 18 if work <= MAX_WORK else 8
+    ks = np.unique(np.linspace(2, most, tried).astype(int)).tolist() if most >= 2 else []
+    rng = np.random.default_rng(0)  # no secret is involved, and a page should not change when it is made again
+    found = []
+    for k in ks:
+        filled = fill(points, k, release.bounds.unit_box, rng)
+        start = best_start(filled, k, rng, RESTARTS if work <= MAX_WORK else 2)
+        end = to_fixed_point(filled, start)
+        cost = end.costs[-1] * release.bounds.longest_side**2
+        sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
+        found.append(Explored(k, cost, simplified_silhouette(filled, end), sizes))
+    return found

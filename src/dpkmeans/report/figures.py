@@ -1,0 +1,251 @@
+"""Pictures of a release as SVG, once for light and once for dark pages."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.core.release import Release
+from dpkmeans.report.derived import Explored, costs_of
+
+MAX_PAIRS_OF = 4  # more features are drawn as parallel coordinates
+MAX_LINES = 60
+MAX_AXES = 40
+MAX_MARKS = 400
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Two data addresses of the same drawing, its caption, and what it shows for those who cannot see it."""
+
+    light: str
+    dark: str
+    title: str
+    caption: str
+    description: str
+
+
+@dataclass(frozen=True)
+class _Ink:
+    text: str
+    faint: str
+    mark: str
+    other: str
+
+
+_LIGHT = _Ink("#1d2330", "#7d8696", "#2457c5", "#b4560f")
+_DARK = _Ink("#e6e9ef", "#8a93a4", "#8ab0ff", "#ffb273")
+
+
+def centroids_picture(release: Release, names: tuple[str, ...]) -> Picture:
+    """Centroids inside the public box: one feature on a line, up to four in pairs, more as parallel coordinates."""
+    d = release.bounds.n_features
+    return _pairs(release, names) if d <= MAX_PAIRS_OF else _parallel(release, names)
+
+
+def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
+    centroids = release.centroids[:MAX_MARKS]
+    d = centroids.shape[1]
+    lower, upper = release.bounds.lower, release.bounds.upper
+    pairs = [(0, None)] if d == 1 else [(i, j) for i in range(d) for j in range(i + 1, d)]
+    areas = _areas(release)[: len(centroids)] / (1 if len(pairs) == 1 else 2)
+
+    def draw(figure: Any, ink: _Ink) -> None:
+        columns = min(len(pairs), 3)
+        all_axes = figure.subplots(-(-len(pairs) // columns), columns, squeeze=False).ravel()
+        for axes, (i, j) in zip(all_axes, pairs, strict=True):
+            x, y = centroids[:, i], np.zeros(len(centroids)) if j is None else centroids[:, j]
+            axes.scatter(x, y, s=areas, color=ink.mark, alpha=0.75, linewidths=0, zorder=3)
+            if len(centroids) <= MAX_LINES:
+                for number, place in enumerate(zip(x, y, strict=True)):
+                    axes.annotate(
+                        str(number), place, (5, 5), textcoords="offset points", color=ink.text, parse_math=False
+                    )
+            axes.set_xlabel(names[i], parse_math=False)
+            if j is None:
+                axes.plot([lower[0], upper[0]], [0, 0], color=ink.faint, linestyle="--")
+                axes.set_yticks([])
+                continue
+            axes.set_ylabel(names[j], parse_math=False)
+            corners_x = [lower[i], upper[i], upper[i], lower[i], lower[i]]
+            corners_y = [lower[j], lower[j], upper[j], upper[j], lower[j]]
+            axes.plot(corners_x, corners_y, color=ink.faint, linestyle="--", linewidth=1)
+
+    sizes = " Areas grow with the noisy sizes." if release.sizes is not None else ""
+    shown = names[0] if d == 1 else f"{names[0]} and {names[1]}" if d == 2 else "all pairs of features"
+    return _picture(
+        draw,
+        "Picture of the centroids",
+        f"Released centroids in {shown}; the dashed line is the public box.{sizes}",
+        f"Scatter of {len(centroids)} released centroids in {shown}; their values are in the table above.",
+        height=4.6 if len(pairs) == 1 else 2.9 * -(-len(pairs) // 3),
+    )
+
+
+def _parallel(release: Release, names: tuple[str, ...]) -> Picture:
+    sides = np.asarray(release.bounds.upper) - np.asarray(release.bounds.lower)
+    shares = (release.centroids - np.asarray(release.bounds.lower)) / np.where(sides > 0, sides, 1.0)
+    sizes = _areas(release)
+    order = np.argsort(-sizes, kind="stable")[:MAX_LINES]
+    shown = min(len(names), MAX_AXES)
+
+    def draw(figure: Any, ink: _Ink) -> None:
+        from matplotlib import colormaps
+
+        axes = figure.add_subplot()
+        colours = colormaps["viridis"](np.linspace(0.15, 0.85, len(order)))
+        for colour, i in zip(colours, order, strict=True):
+            axes.plot(range(shown), shares[i, :shown], color=colour, linewidth=0.6 + sizes[i] / 120, alpha=0.85)
+            if len(order) <= 20:
+                axes.annotate(
+                    str(i), (shown - 1, shares[i, shown - 1]), (4, -3), textcoords="offset points", color=ink.text
+                )
+        axes.set_xticks(range(shown))
+        axes.set_xticklabels([_cut(name) for name in names[:shown]], rotation=0 if shown <= 6 else 60, parse_math=False)
+        axes.set_yticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])
+        axes.set_ylim(-0.03, 1.03)
+        axes.grid(axis="x", color=ink.faint, alpha=0.4)
+
+    whole = len(order) == len(sizes) and shown == len(names)
+    some = "" if whole else f" Shown are {len(order)} clusters and {shown} features."
+    widths = " Thicker lines are larger clusters." if release.sizes is not None else ""
+    return _picture(
+        draw,
+        "Picture of the centroids",
+        f"Each line is a released centroid; each feature runs over its side of the public box.{widths}{some}",
+        f"Parallel coordinates of {len(order)} released centroids; their values are in the table above.",
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 18 else name[:17] + "…"
+
+
+def costs_picture(release: Release) -> Picture:
+    """The cost of every pass on the synopsis."""
+    zones, lloyd = costs_of(release)
+    every = zones + lloyd
+
+    def draw(figure: Any, ink: _Ink) -> None:
+        axes = figure.add_subplot()
+        if zones:
+            _line(axes, range(1, len(zones) + 1), zones, color=ink.other, label="zones")
+        _line(axes, range(len(zones) + 1, len(every) + 1), lloyd, color=ink.mark, label="Lloyd's algorithm")
+        axes.set_xlabel("pass over the synopsis")
+        axes.set_ylabel("cost (squared units of the data)")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if zones:
+            axes.legend(frameon=False, labelcolor=ink.text)
+
+    ends = f", from {every[0]:.4g} to {every[-1]:.4g}" if every else ""
+    return _picture(
+        draw,
+        "Picture of the costs",
+        "Cost of each pass on the released synopsis. It never rises, and the last pass changes nothing.",
+        f"Line chart of the cost over {len(every)} passes{ends}.",
+        height=3.4,
+    )
+
+
+def explored_picture(rows: list[Explored], chosen: int) -> Picture:
+    """Cost and silhouette for each number of clusters."""
+    ks = [row.k for row in rows]
+
+    def draw(figure: Any, ink: _Ink) -> None:
+        costs, silhouettes = figure.subplots(1, 2)
+        costs.plot(ks, [row.cost for row in rows], color=ink.mark, marker="o", markersize=4)
+        costs.set_ylabel("cost on the synopsis")
+        costs.set_ylim(bottom=0)
+        silhouettes.plot(ks, [row.silhouette for row in rows], color=ink.other, marker="o", markersize=4)
+        silhouettes.set_ylabel("simplified silhouette")
+        for axes in (costs, silhouettes):
+            axes.axvline(chosen, color=ink.faint, linestyle="--", linewidth=1)
+            axes.set_xlabel("clusters")
+            axes.xaxis.get_major_locator().set_params(integer=True)
+
+    return _picture(
+        draw,
+        "Picture of quality by number of clusters",
+        f"Cost (left) and silhouette (right) by number of clusters; the dashed line is the chosen {chosen}.",
+        f"Two line charts for {ks[0]} to {ks[-1]} clusters; the numbers are in the table below.",
+        height=3.2,
+    )
+
+
+def radii_picture(release: Release) -> Picture:
+    """The largest and the median radius of the sampling zones, by iteration."""
+    by_iteration: dict[int, list[float]] = {}
+    for zone in release.transcript:
+        by_iteration.setdefault(zone.iteration, []).append(zone.radius)
+    iterations = sorted(by_iteration)
+    largest = [max(by_iteration[i]) for i in iterations]
+    middle = [float(np.median(by_iteration[i])) for i in iterations]
+
+    def draw(figure: Any, ink: _Ink) -> None:
+        axes = figure.add_subplot()
+        _line(axes, iterations, largest, color=ink.mark, label="largest")
+        _line(axes, iterations, middle, color=ink.other, label="median")
+        axes.set_xlabel("iteration")
+        axes.set_ylabel("radius of the sampling zones")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(frameon=False, labelcolor=ink.text)
+
+    return _picture(
+        draw,
+        "Picture of the radii",
+        "Radius of the sampling zones by iteration: the smaller they are, the less the centroids still move.",
+        f"Line chart of zone radii over {len(iterations)} iterations, ending at {largest[-1]:.3g}.",
+        height=3.4,
+    )
+
+
+def _line(axes: Any, x: Sequence[int], y: Sequence[float], **style: Any) -> None:
+    """A line with a mark at each value; a long one has no marks, a very long one not every value."""
+    some = np.unique(np.linspace(0, len(y) - 1, min(len(y), MAX_MARKS)).astype(int))
+    marks = {"marker": "o", "markersize": 4} if len(y) <= MAX_LINES else {}
+    axes.plot(np.asarray(x)[some], np.asarray(y)[some], **marks, **style)
+
+
+def _areas(release: Release) -> Any:
+    if release.sizes is None:
+        return np.full(release.n_clusters, 60.0)
+    sizes = np.maximum(np.asarray(release.sizes, dtype=np.float64), 0)
+    return 25 + 250 * sizes / (sizes.max() or 1)
+
+
+def _picture(
+    draw: Callable[[Any, _Ink], None], title: str, caption: str, description: str, *, height: float = 4.6
+) -> Picture:
+    return Picture(_svg(draw, _LIGHT, height), _svg(draw, _DARK, height), title, caption, description)
+
+
+def _svg(draw: Callable[[Any, _Ink], None], ink: _Ink, height: float) -> str:
+    """A data address of the drawing; without pyplot, so that nothing global is touched."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    settings: dict[Any, Any] = {
+        **dict.fromkeys(("axes.labelcolor", "xtick.color", "ytick.color", "text.color"), ink.text),
+        "axes.edgecolor": ink.faint,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.family": "sans-serif",
+        "svg.fonttype": "none",
+        "svg.hashsalt": "dpkmeans",
+    }
+    with rc_context(settings):
+        figure = Figure(figsize=(7.2, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure, ink)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    plain = re.sub(r">\s+<", "><", text.getvalue())
+    return "data:image/svg+xml;base64," + base64.b64encode(plain.encode()).decode()

@@ -1,0 +1,110 @@
+"""The way of the centroids, step by step, out of a release alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.release import DAMAGED, PublishedZone, Release
+from dpkmeans.report.derived import synopsis_of
+from dpkmeans.synopsis.kmeans import means
+from dpkmeans.synopsis.weighted_points import WeightedPoints
+
+MAX_LLOYD_FRAMES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Balls:
+    """Balls around `center`, shape (k, d), with `radius`, shape (k,), in the units of the data."""
+
+    center: FloatArray
+    radius: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class AnimationFrame:
+    """One step: centroids (k, d) after it, and the zones they were drawn in. What a release does not hold is None."""
+
+    words: str
+    centroids: FloatArray | None
+    zones: Balls | None = None
+    convergent: Balls | None = None
+
+
+def frames_of(release: Release) -> list[AnimationFrame]:
+    """All steps that the release tells of, in order; none where it tells of none.
+
+    Convergent zones need the mean of each cluster. On a synopsis it is public, and computed here from the certificate's
+    points; for an algorithm on records a release does not hold it, and there are none.
+    """
+    points = synopsis_of(release)
+    if points is None:
+        return _of_transcript(release)
+    try:
+        return _of_certificate(release, points)
+    except DAMAGED:
+        return []
+
+
+def _of_transcript(release: Release) -> list[AnimationFrame]:
+    steps = _by_iteration(release)
+    if not steps:
+        return []
+    frames = []
+    for t, zones in steps:
+        told = _told(zones)
+        words = f"Step {t} of {steps[-1][0]}: {'each centroid was drawn in its zone' if told is not None else 'zones'}"
+        frames.append(AnimationFrame(words, told, _balls(zones)))
+    return [*frames, AnimationFrame("Released centroids", release.centroids)]
+
+
+def _of_certificate(release: Release, points: WeightedPoints) -> list[AnimationFrame]:
+    plain: Any = release.certificate
+    box = release.bounds
+    centroids = np.array(plain["start"], np.float64).reshape(release.centroids.shape)
+    frames = [AnimationFrame("Start", box.from_unit(centroids))]
+    steps = _by_iteration(release)
+    for t, zones in steps:
+        told = _told(zones)
+        if told is None:
+            break
+        middles = means(points, centroids)
+        radius = np.linalg.norm(middles - centroids, axis=1) * box.longest_side
+        words = f"Step {t} of {steps[-1][0]}: each centroid was drawn in its sampling zone"
+        frames.append(AnimationFrame(words, told, _balls(zones), Balls(box.from_unit(middles), radius)))
+        centroids = box.unit_of(told)
+    if plain["lloyd_start"] is not None:
+        centroids = np.array(plain["lloyd_start"], np.float64).reshape(release.centroids.shape)
+        frames.append(
+            AnimationFrame("The means of these clusters: where Lloyd's algorithm goes on", box.from_unit(centroids))
+        )
+    passes = min(len(plain["lloyd_costs"]) - 1, MAX_LLOYD_FRAMES)
+    for t in range(1, passes + 1):
+        centroids = means(points, centroids)
+        frames.append(AnimationFrame(f"Pass {t} of {passes} of Lloyd's algorithm", box.from_unit(centroids)))
+    if plain["moved_to"] is None:
+        return [*frames, AnimationFrame("Fixed point", release.centroids)]
+    moved = np.array(plain["moved_to"], np.float64).reshape(release.centroids.shape)
+    frames.append(AnimationFrame("One private step on the records", box.from_unit(moved)))
+    return [*frames, AnimationFrame("Released centroids, where the synopsis leads from there", release.centroids)]
+
+
+def _by_iteration(release: Release) -> list[tuple[int, list[PublishedZone]]]:
+    """Complete iterations only, each with its zones by cluster."""
+    steps: dict[int, dict[int, PublishedZone]] = {}
+    for zone in release.transcript:
+        steps.setdefault(zone.iteration, {})[zone.cluster] = zone
+    k = release.n_clusters
+    return [(t, [zones[i] for i in range(k)]) for t, zones in sorted(steps.items()) if len(zones) == k]
+
+
+def _told(zones: list[PublishedZone]) -> FloatArray | None:
+    places = [zone.centroid for zone in zones if zone.centroid is not None]
+    return np.array(places, np.float64) if len(places) == len(zones) else None
+
+
+def _balls(zones: list[PublishedZone]) -> Balls:
+    return Balls(np.array([zone.center for zone in zones]), np.array([zone.radius for zone in zones]))

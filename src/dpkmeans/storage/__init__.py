@@ -1,0 +1,1 @@
+"""Public values to checked JSON and back."""

@@ -1,0 +1,186 @@
+"""JSON files with a kind, a version and a checksum, written whole or not at all, and read with limits.
+
+A file may come from a stranger, so reading builds plain values only, and no more of them than the limits allow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dpkmeans.errors import FileError
+
+LARGEST = 512 * 2**20  # bytes
+DEEPEST = 16  # lists and objects inside each other
+MAX_LISTS = 2**22  # lists and objects in all
+MAX_VALUES = 2**25
+
+
+def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any]) -> None:
+    """Write `content` to a temporary file beside `path`, sync it, and rename it over `path`."""
+    text = json.dumps({**_head(kind, version, content), "content": content}, allow_nan=False, indent=1)
+    _write_readable(path, kind, text + "\n")
+
+
+def write_lines(path: str | Path, kind: str, version: int, lines: Iterable[dict[str, Any]]) -> None:
+    """The same with a line for each of `lines`, after a first line that says what the file is."""
+    content = list(lines)
+    head = {**_head(kind, version, content), "lines": len(content)}
+    _write_readable(path, kind, "".join(json.dumps(line, allow_nan=False) + "\n" for line in (head, *content)))
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write `text` so that an interruption leaves the old file, or none, but never half of one."""
+    target = Path(path)
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FileError(f"cannot write {target}: a name in it is not valid text. Rename that column.") from None
+    write_bytes(target, data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write `data` in the same way."""
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o666 & ~umask)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise FileError(f"cannot write {target}: {why}. The file was left as it was.") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, so that a renamed file survives a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
+    """The content of a file that `write_json` wrote; anything else is an error that says what is wrong."""
+    source = Path(path)
+    wrapper = _parse(source, kind, _read(source, kind))
+    content = wrapper.get("content") if isinstance(wrapper, dict) else None
+    if not isinstance(content, dict):
+        raise _foreign(source, kind)
+    _check_head(source, kind, version, wrapper, content)
+    return content
+
+
+def read_lines(path: str | Path, kind: str, version: int) -> list[dict[str, Any]]:
+    """The lines of a file that `write_lines` wrote; anything else is an error that says what is wrong."""
+    source = Path(path)
+    first, *rest = _read(source, kind).split(b"\n")
+    head = _parse(source, kind, first)
+    if not isinstance(head, dict):
+        raise _foreign(source, kind)
+    if rest and not rest[-1]:
+        rest.pop()
+    content = [_parse(source, kind, line) for line in rest]
+    _check_head(source, kind, version, head, content)
+    if not all(isinstance(line, dict) for line in content):
+        raise _foreign(source, kind)
+    return content
+
+
+def _head(kind: str, version: int, content: Any) -> dict[str, Any]:
+    return {"kind": kind, "version": version, "sha256": _checksum(content)}
+
+
+def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], content: Any) -> None:
+    if head.get("kind") != kind:
+        raise _foreign(source, kind)
+    found = head.get("version")
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise FileError(f"{source} is damaged: it names no version. Restore it or fit again.")
+    if found > version:
+        raise FileError(f"{source} was written by a newer version of dpkmeans. Update dpkmeans to read it.")
+    if _checksum(content) != head.get("sha256"):
+        raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it or fit again.")
+
+
+def _write_readable(path: str | Path, kind: str, text: str) -> None:
+    """Write a text that `read_json` or `read_lines` will take back."""
+    if too_large(text.encode("utf-8")):
+        raise FileError(f"this {kind} file would be too large to be read again. Release fewer clusters or steps.")
+    write_text(path, text)
+
+
+def too_large(raw: bytes) -> bool:
+    """Whether there are more bytes, lists or values in a JSON text than a file of ours has. Counts, parses nothing."""
+    return len(raw) > LARGEST or raw.count(b"[") + raw.count(b"{") > MAX_LISTS or raw.count(b",") >= MAX_VALUES
+
+
+def _read(source: Path, kind: str) -> bytes:
+    try:
+        with source.open("rb") as file:  # a device or a pipe has no size to ask for
+            raw = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise FileError(f"cannot read {source}: {why}.") from None
+    if too_large(raw):
+        raise FileError(f"{source} is larger than any {kind} file of ours; it was not read.")
+    return raw
+
+
+def _parse(source: Path, kind: str, raw: bytes) -> Any:
+    try:
+        value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        deep = depth(value) > DEEPEST
+    except UnicodeDecodeError:
+        raise FileError(f"{source} is not a {kind} file: it is not text.") from None
+    except (ValueError, RecursionError):
+        raise FileError(f"{source} is not a {kind} file, or it is damaged: it is not JSON.") from None
+    if deep:
+        raise _foreign(source, kind)
+    return value
+
+
+def depth(value: Any) -> int:
+    """How many lists and objects lie inside each other."""
+    deepest, level = 0, [value]
+    while level := [v for v in level if isinstance(v, list | dict)]:
+        deepest += 1
+        level = [inner for v in level for inner in (v.values() if isinstance(v, dict) else v)]
+    return deepest
+
+
+def _foreign(source: Path, kind: str) -> FileError:
+    return FileError(f"{source} is not a {kind} file. Give a file that dpkmeans wrote.")
+
+
+def _checksum(content: Any) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value

@@ -1,0 +1,152 @@
+"""A synopsis for many features: sides of random hyperplanes, then means in full dimension. Proof: proofs/signs.md.
+
+A box with many features cannot even be halved once along each of them. But m public random directions, and on which
+side of m hyperplanes through the middle of the records each one lies, tell well-separated clusters apart at any
+dimension, and a record is in one of the 2^m cells. Five passes: middle, spread, sides, radius, means.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
+from dpkmeans.synopsis.kmeans import best_start, to_fixed_point
+from dpkmeans.synopsis.recentre import learn_radius, recentre
+from dpkmeans.synopsis.residual_queries import UNIT, Residuals
+from dpkmeans.synopsis.tree import cube_variance
+from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+
+RESTARTS = 20
+
+
+@dataclass(frozen=True)
+class Hyperplanes:
+    """Settings, as shares of what the synopsis may spend."""
+
+    middle_share: float = 0.07
+    spread_share: float = 0.03
+    radius_share: float = 0.04
+    sides_share: float = 0.36  # the means get the rest
+    threshold_offset: float = 0.4  # how far, in deviations, every other hyperplane is moved off the middle
+    most_directions: int = 14
+    overclustering: float = 1.5
+
+    passes = 5
+
+    def build(
+        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> WeightedPoints:
+        """Means of somewhat more than k clusters, weighted by their noisy counts."""
+        n = total.value
+        middle_epsilon, spread_epsilon = epsilon.share(self.middle_share), epsilon.share(self.spread_share)
+        radius_epsilon, sides_epsilon = epsilon.share(self.radius_share), epsilon.share(self.sides_share)
+        means_epsilon = epsilon - middle_epsilon - spread_epsilon - radius_epsilon - sides_epsilon
+        box = engine.bounds.unit_box
+        d = int(np.count_nonzero(box))
+
+        middle = self._middle(engine, middle_epsilon, ledger=ledger, rng=rng)
+        m = min(max(round(math.log2(max(2 * n * float(sides_epsilon), 2.0))), 3), self.most_directions, d)
+        directions = _random_directions(box, m, rng.generator)
+        deviation = self._deviation(engine, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
+        thresholds = self.threshold_offset * deviation * np.array([(0.0, 1.0, 0.0, -1.0)[i % 4] for i in range(m)])
+        noisy = Laplace(sides_epsilon, 1).release(
+            engine.answer(Sides(directions, middle, thresholds)).map(lambda t: t[:, 0]),
+            ledger=ledger,
+            rng=rng,
+            label="signs: sides",
+        )
+        affordable = int(n * float(epsilon) / (4 * d))
+        more = max(k, min(int(self.overclustering * k), affordable))
+        cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
+        bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
+        coordinates = _mean_of_side(thresholds / deviation, bits == 1) * deviation
+        points = engine.bounds.clip_unit(middle + coordinates @ directions.T)
+        guess = WeightedPoints(points, np.maximum(noisy[cells], 1).astype(np.float64))
+        more = min(more, len(np.unique(points, axis=0)))
+        end = to_fixed_point(guess, best_start(guess, more, rng.generator, RESTARTS))
+
+        radius = learn_radius(
+            engine, end.centroids, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
+        )
+        moved = recentre(engine, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
+        return WeightedPoints.of(moved.centroids, _stand_out(moved.sizes, k, means_epsilon, engine.n_features))
+
+    def _middle(self, engine: Engine, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
+        """The noisy mean of all records, shrunk towards the middle of the box."""
+        half = engine.bounds.unit_box / 2
+        one = Residuals(half[None, :], np.maximum(half, 2.0**-20)[None, :])
+        noisy = (
+            LInfLaplace(epsilon, UNIT).release(engine.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0]
+            / UNIT
+        )
+        count = max(float(noisy[0]), 1.0)
+        offset = np.clip(noisy[1:] / count, -1.0, 1.0)
+        variance = cube_variance(engine.n_features) / float(epsilon) ** 2 / count**2
+        trust = max(0.0, 1.0 - variance / max(float(np.mean(offset**2)), 1e-300))
+        middle: FloatArray = half + trust * offset * half
+        return middle
+
+    def _deviation(
+        self,
+        engine: Engine,
+        middle: FloatArray,
+        directions: FloatArray,
+        n: float,
+        epsilon: Epsilon,
+        *,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> float:
+        """The standard deviation along a direction, from the noisy mean distance: its √(π/2)-fold for a normal law."""
+        half = engine.bounds.unit_box / 2
+        most = float(np.sqrt(np.mean(half[half > 0] ** 2)))
+        noisy = Laplace(epsilon, UNIT).release(
+            engine.answer(Spread(directions, middle, most)).map(lambda t: t[:, 0]),
+            ledger=ledger,
+            rng=rng,
+            label="signs: spread",
+        )
+        distance = (float(noisy[0]) / UNIT - 1 / float(epsilon)) / n
+        return min(max(distance, 0.001), 0.6) * most * math.sqrt(math.pi / 2)
+
+
+def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:
+    """m random orthonormal directions, shape (d, m), that use only features with a width."""
+    used = np.flatnonzero(box > 0)
+    basis, _ = np.linalg.qr(rng.standard_normal((len(used), m)))
+    directions = np.zeros((len(box), m))
+    directions[used] = basis
+    return directions
+
+
+def _occupied(noisy: IntArray, epsilon: float, at_least: int) -> IntArray:
+    """Cells whose noisy count stands out of the noise of all of them; the largest ones where these are too few."""
+    cells = np.flatnonzero(noisy > 0.7 * math.log(len(noisy)) / epsilon)
+    if len(cells) < at_least:
+        cells = np.argsort(-noisy, kind="stable")[:at_least]
+    return cells.astype(np.int64)
+
+
+def _stand_out(sizes: FloatArray, k: int, epsilon: Epsilon, n_features: int) -> FloatArray:
+    """The sizes without those below one deviation of their noise, as long as k of them are left."""
+    kept = sizes > math.sqrt(cube_variance(n_features)) / float(epsilon)
+    return np.where(kept, sizes, 0.0) if np.count_nonzero(kept) >= k else sizes
+
+
+def _mean_of_side(threshold: FloatArray, above: AnyArray) -> FloatArray:
+    """Mean of a standard normal above or below `threshold`: φ(t)/P(Z > t), or -φ(t)/P(Z < t)."""
+    log_density = -(threshold**2) / 2 - 0.5 * math.log(2 * math.pi)
+    upper = np.exp(log_density - log_ndtr(-threshold))
+    lower = -np.exp(log_density - log_ndtr(threshold))
+    mean: FloatArray = np.where(above, upper, lower)
+    return mean

@@ -1,0 +1,111 @@
+"""k-means on a synopsis: as many starts as wanted, each to a true fixed point. Post-processing: costs no privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray, LabelArray
+from dpkmeans.core.release import PublishedZone
+from dpkmeans.kernels import weighted_lloyd, weighted_starts
+from dpkmeans.synopsis.weighted_points import WeightedPoints
+
+RESTARTS = 60
+MAX_WORK = 5 * 10**9  # steps of the innermost loop that all starts together may take
+PASSES_MOSTLY = 30
+PASSES_PER_START = 1000
+MAX_PASSES = 20_000
+FILL_SHARE = 1e-9
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Centroids (k, d) that Lloyd's algorithm leaves where they are, the way there, and who belongs to whom.
+
+    `before` are the costs of passes by another strategy, from `start` to `lloyd_start`; mostly there are none.
+    """
+
+    start: FloatArray
+    lloyd_start: FloatArray
+    centroids: FloatArray
+    before: tuple[float, ...]
+    lloyd_costs: tuple[float, ...]  # one per pass, the last one confirming
+    labels: LabelArray
+    sizes: FloatArray
+    transcript: tuple[PublishedZone, ...] = ()  # of the other strategy, where it goes through zones
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The cost of every pass."""
+        return (*self.before, *self.lloyd_costs)
+
+
+def fill(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
+    """Add uniform points of almost no weight where there are too few for k distinct centroids."""
+    missing = k - len(np.unique(points.points, axis=0))
+    if missing <= 0:
+        return points
+    extra = rng.random((missing, len(box))) * box
+    weights = np.full(missing, FILL_SHARE * points.weights.sum() / missing)
+    return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
+
+
+def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
+    """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself.
+
+    Fewer are tried where k or the synopsis is very large. Where there are no more places than k, each one is taken.
+    """
+    places = np.unique(points.points, axis=0)
+    if len(places) <= k:
+        return np.asarray(places[np.arange(k) % len(places)])
+    tries = 2 + int(math.log(k))
+    restarts = min(restarts, MAX_WORK // (k * (tries + PASSES_MOSTLY) * points.points.size))
+    if restarts == 0:
+        restarts, tries = 1, 1
+    start = np.empty((k, points.points.shape[1]))
+    uniforms = rng.random((restarts, k, tries))
+    weighted_starts.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
+    return start
+
+
+def to_fixed_point(points: WeightedPoints, start: FloatArray) -> FixedPoint:
+    """Lloyd's algorithm from `start` until the assignment repeats."""
+    centroids, costs = np.array(start), np.empty(MAX_PASSES)
+    passes = weighted_lloyd.lloyd(points.points, points.weights, centroids, costs)
+    if passes == 0:
+        raise RuntimeError(f"Lloyd's algorithm did not come to rest in {MAX_PASSES} passes on a synopsis.")
+    labels, sizes = assign(points, centroids)
+    first = np.array(start)
+    return FixedPoint(first, first, centroids, (), tuple(costs[:passes].tolist()), labels, sizes)
+
+
+def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray]:
+    """Labels (m,) and the weight of each cell (k,)."""
+    labels, sizes, _ = _cells(points, centroids)
+    return labels, sizes
+
+
+def means(points: WeightedPoints, centroids: FloatArray) -> FloatArray:
+    """The mean of each cell, shape (k, d); an empty one keeps its centroid."""
+    _, sizes, sums = _cells(points, centroids)
+    filled = sizes[:, None] > 0
+    return np.where(filled, sums / np.where(filled, sizes[:, None], 1.0), centroids)
+
+
+def _cells(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray, FloatArray]:
+    labels = np.full(len(points.points), -1, np.int32)
+    sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
+    weighted_lloyd.assign(points.points, points.weights, centroids, labels, sizes, sums)
+    return labels, sizes, sums
+
+
+def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:
+    """Mean of 1 - (distance to the own centroid)/(distance to the next), by weight. Source: Hruschka et al. (2004)."""
+    if len(end.centroids) < 2:
+        return 0.0
+    distances = np.stack([np.linalg.norm(points.points - c, axis=1) for c in end.centroids], axis=1)
+    own, other = np.partition(distances, 1, axis=1)[:, :2].T
+    score = np.where(other > 0, 1 - own / np.where(other > 0, other, 1.0), 0.0)
+    return float(np.average(score, weights=points.weights))

@@ -1,0 +1,216 @@
+"""Methods on a private synopsis: ε is spent once, and what follows converges for nothing. Proof: proofs/synopsis.md."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import GRID
+from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
+from dpkmeans.errors import WeakSignalWarning
+from dpkmeans.methods.base import Claim, guarantee_of, make_release
+from dpkmeans.methods.loop.budgets import PerStep, Task
+from dpkmeans.methods.loop.iterative import published
+from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.loop.updates import ZoneSampling
+from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
+from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.kmeans import FixedPoint, best_start, fill, to_fixed_point
+from dpkmeans.synopsis.plan import COUNT_SHARE, WEAK_SIGNAL, Builder, Plan, make_plan
+from dpkmeans.synopsis.recentre import follow, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.synopsis import Synopsis
+from dpkmeans.synopsis.verify import Step, make_certificate
+from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+
+Strategy = Literal["lloyd", "posterior", "prior"]
+ZONE_EPSILON = Epsilon.of(0.1)  # shapes the draw inside a zone; on a synopsis it is no budget
+MAX_ZONE_STEPS = 300
+
+
+@dataclass(frozen=True)
+class SynopsisMethod:
+    """A synopsis, k-means on it to a fixed point by `strategy`, and at most one private re-centring step.
+
+    `builder` and `recentre_share` fix what the plan would otherwise decide.
+    """
+
+    name: str
+    record_count: RecordCount
+    strategy: Strategy = "lloyd"
+    builder: Builder | None = None
+    recentre_share: float | None = None
+    recentre: bool = True
+
+    def offers(self) -> Claim:
+        """Proved: the synopsis and the re-centring are mechanisms, the rest is post-processing."""
+        return Claim.PROVED
+
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
+        """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
+        if isinstance(engine, Synopsis):
+            return self._on_released(engine, n_clusters, rng)
+        spends_before = len(ledger.spends)
+        points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
+        points = fill(points, n_clusters, engine.bounds.unit_box, rng.generator)
+        end = converge(points, engine, n_clusters, self.strategy, rng)
+        centroids, step, sizes = end.centroids, None, end.sizes
+        if plan.recentre_epsilon is not None:
+            radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
+            moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
+            centroids, sizes = follow(points, end.centroids, moved.centroids, plan.follow), moved.sizes
+            step = Step(moved.centroids, radius, plan.follow)
+        places, apart = distinct(centroids, engine.bounds.unit_box, rng.generator)
+        return make_release(
+            self,
+            engine,
+            places,
+            ledger=ledger,
+            rng=rng,
+            n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
+            n_iter=len(end.costs),
+            converged=True,
+            transcript=end.transcript,
+            parameters={"synopsis": type(plan.builder).__name__.lower(), "points": len(points.points)},
+            sizes=sizes,
+            certificate=make_certificate(points, end, step, apart),
+        )
+
+    def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
+        """Centroids out of a released synopsis, at no further cost."""
+        points = fill(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
+        end = converge(points, engine, n_clusters, self.strategy, rng)
+        places, apart = distinct(end.centroids, engine.bounds.unit_box, rng.generator)
+        return make_release(
+            self,
+            engine,
+            places,
+            ledger=Ledger(),
+            rng=rng,
+            n_passes=0,
+            n_iter=len(end.costs),
+            converged=True,
+            transcript=end.transcript,
+            parameters={"synopsis": engine.kind, "points": len(points.points)},
+            sizes=end.sizes,
+            certificate=make_certificate(points, end, None, apart),
+        )
+
+    def _radius(
+        self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
+    ) -> FloatArray:
+        if plan.radius_epsilon is None or plan.recentre_epsilon is None:
+            return radius_of(points, end, plan.reach, plan.deviations)
+        n = float(points.weights.sum())
+        return learn_radius(
+            engine, end.centroids, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng
+        )
+
+
+def build(
+    engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng: Randomness
+) -> tuple[WeightedPoints, Plan]:
+    """The number of records, the plan that follows from it, and the synopsis."""
+    before = ledger.remaining
+    n_records = method.record_count.get(engine, ledger=ledger, rng=rng)
+    paid = before - ledger.remaining
+    total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
+    if n_records * float(before) / k < WEAK_SIGNAL:
+        warnings.warn(
+            f"n_records * epsilon / n_clusters is about {n_records * float(before) / k:.2g}; below {WEAK_SIGNAL:.0f} "
+            "no private method finds good clusters. Use more records, a larger epsilon or fewer clusters.",
+            WeakSignalWarning,
+            stacklevel=4,
+        )
+    d = int(np.count_nonzero(engine.bounds.unit_box))
+    plan = make_plan(ledger.remaining, n_records, k, d, recentre=method.recentre)
+    if method.builder is not None:
+        last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
+        left = ledger.remaining if last is None else ledger.remaining - last
+        plan = Plan(method.builder, left, last, reach=plan.reach, follow=0.0)
+    return plan.builder.build(engine, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
+
+
+def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy, rng: Randomness) -> FixedPoint:
+    """From the best k-means++ start to a fixed point; the zone strategies first go their own way. Post-processing."""
+    start = best_start(points, k, rng.generator)
+    if strategy == "lloyd":
+        return to_fixed_point(points, start)
+    controller = PosteriorController() if strategy == "posterior" else PriorController(clip=True)
+    released = as_synopsis(points, engine, Ledger(), rng)
+    plan = PerStep(ZONE_EPSILON, MAX_ZONE_STEPS).plan(Task(Epsilon(0), k, engine.n_features, 1.0))
+    way = iterate(released, start, plan, update=ZoneSampling(controller), stop=Repeats(), ledger=Ledger(), rng=rng)
+    why = "a synopsis is released"
+    visited = [start, *(move.centroids for _, move in way.moves)]
+    costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)
+    means = reveal(released.cell_statistics(way.centroids), why=why).means(empty=way.centroids)
+    transcript = published(engine.bounds, way, centroids=True)  # free as well: post-processing
+    return replace(to_fixed_point(points, means), start=start, before=costs, transcript=transcript)
+
+
+def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Randomness, kind: str = "") -> Synopsis:
+    """Released points as an engine, with what the ledger says they cost."""
+    promised = None if ledger.promised is None else float(ledger.promised)
+    guarantee = guarantee_of(Claim.PROVED, engine.bounds, rng)
+    return Synopsis(points, engine.bounds, guarantee, ledger.spends, promised, kind)
+
+
+def distinct(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+    """The same centroids (k, d) inside the box, equal ones moved apart, and how far at most: mostly not at all.
+
+    Each attempt tries places around the original one, twice as far as the attempt before.
+    """
+    inside = np.clip(centroids, 0.0, box)
+    out, reach = inside.copy(), 0
+    while True:
+        _, first = np.unique(out, axis=0, return_index=True)
+        again = np.setdiff1d(np.arange(len(out)), first)
+        if len(again) == 0 or reach >= GRID or not box.any():
+            return np.asarray(out), reach / GRID
+        reach = max(2 * reach, 2)
+        moves = rng.integers(-reach, reach + 1, size=(len(again), len(box))) / GRID
+        moved = np.abs(inside[again] + moves)  # what leaves the box is reflected, or corners would fill up again
+        out[again] = np.clip(np.where(moved > box, 2 * box - moved, moved), 0.0, box)
+
+
+def synopsis(*, n_records: int | None = None) -> SynopsisMethod:
+    """The default: a private synopsis, Lloyd on it to a fixed point, one private re-centring step where it helps."""
+    return SynopsisMethod("synopsis", counted(n_records))
+
+
+def synopsis_posterior(*, n_records: int | None = None) -> SynopsisMethod:
+    """The posterior strategy of Lu and Shen on a private synopsis, where it is post-processing."""
+    return SynopsisMethod("synopsis-posterior", counted(n_records), "posterior")
+
+
+def synopsis_prior(*, n_records: int | None = None) -> SynopsisMethod:
+    """The prior strategy of Lu and Shen on a private synopsis, where it is post-processing."""
+    return SynopsisMethod("synopsis-prior", counted(n_records), "prior")
+
+
+UNIFORM = Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**16, most_points=0)
+
+
+def eugkm(*, n_records: int | None = None) -> SynopsisMethod:
+    """The uniform grid alone. Source: Su, Cao, Li, Bertino and Jin (2016)."""
+    return SynopsisMethod("eugkm", counted(n_records), builder=UNIFORM)
+
+
+def su_hybrid(*, n_records: int | None = None) -> SynopsisMethod:
+    """The uniform grid with half of ε, then one noisy Lloyd step. Source: Su, Cao, Li, Bertino, Lyu and Jin (2017)."""
+    return SynopsisMethod("su-hybrid", counted(n_records), builder=UNIFORM, recentre_share=0.5)
+
+
+def counted(n_records: int | None) -> RecordCount:
+    """A public number of records, or a noisy one for a small share."""
+    return NoisyCount(COUNT_SHARE) if n_records is None else PublicCount(n_records)

@@ -1,0 +1,98 @@
+"""What a synopsis asks about records: whole numbers over public cells, one row per record. Here: about residuals.
+
+Every offset is scaled to [-1, 1], clipped, and rounded to multiples of 1/UNIT, record by record; a count is UNIT too.
+So one record adds at most UNIT to each entry of one row: sensitivity UNIT in the max norm. Proof: proofs/synopsis.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.kernels.assign import compiled, group
+from dpkmeans.kernels.simd_f32 import LANES, nearest_in_tile
+
+UNIT = 2**20
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Per nearest centroid (k, d): the count, and the residuals divided by `radius` (k, d)."""
+
+    centroids: FloatArray
+    radius: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """k cells; a count and d sums."""
+        return len(self.centroids), 1 + self.centroids.shape[1]
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the points to the table."""
+        groups, halves = group(np.ascontiguousarray(self.centroids))
+        _add_residuals(tiles, n, groups, halves, self.centroids, self.radius, table)
+
+
+@compiled
+def _add_residuals(
+    tiles: Float32Array,
+    n: int,
+    groups: Float32Array,
+    halves: Float32Array,
+    centroids: FloatArray,
+    radius: FloatArray,
+    table: IntArray,
+) -> None:
+    labels = np.zeros((1, LANES), np.int32)
+    for t in range(len(tiles)):
+        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
+        for w in range(min(LANES, n - t * LANES)):
+            c = labels[0, w]
+            table[c, 0] += UNIT
+            for j in range(centroids.shape[1]):
+                offset = (tiles[t, j, w] - centroids[c, j]) / radius[c, j]
+                table[c, 1 + j] += np.int64(np.rint(min(max(offset, -1.0), 1.0) * UNIT))
+
+
+@dataclass(frozen=True)
+class ResidualSizes:
+    """How large the residuals to the nearest centroid are, in half sides: one histogram over all features.
+
+    A record adds one count per feature: sensitivity d in the sum. `edges` are the lower ends of the bins.
+    """
+
+    centroids: FloatArray
+    half: FloatArray
+    edges: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One row of bins."""
+        return 1, len(self.edges)
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        """Add the points to the table."""
+        groups, halves = group(np.ascontiguousarray(self.centroids))
+        _add_sizes(tiles, n, groups, halves, self.centroids, self.half, self.edges, table)
+
+
+@compiled
+def _add_sizes(
+    tiles: Float32Array,
+    n: int,
+    groups: Float32Array,
+    halves: Float32Array,
+    centroids: FloatArray,
+    half: FloatArray,
+    edges: FloatArray,
+    table: IntArray,
+) -> None:
+    labels = np.zeros((1, LANES), np.int32)
+    for t in range(len(tiles)):
+        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
+        for w in range(min(LANES, n - t * LANES)):
+            for j in range(len(half)):
+                size = abs(tiles[t, j, w] - centroids[labels[0, w], j]) / half[j] if half[j] > 0.0 else 0.0
+                table[0, np.searchsorted(edges, size, side="right") - 1] += 1

@@ -1,0 +1,195 @@
+"""Lloyd's algorithm against a reference in plain NumPy, to the bit: every way, dtype, memory order and thread count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.exact import reveal
+from dpkmeans.engines.block_tasks import block_of_points, new_labels
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels import lloyd as ways
+from dpkmeans.kernels.assign import group, move_to_means, reassign, score_error
+from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, choose, morton_sorted
+from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_bounded
+from dpkmeans.kernels.simd_f32 import GROUP, LANES
+
+WHY = "a test looks"
+
+
+def fused(x, c, total):
+    """x·c + total rounded once to float32: in float64 with the last bit odd where inexact, which rounds right."""
+    product = x.astype(np.float64) * c.astype(np.float64)  # exact
+    wide = product + total
+    back = wide - product
+    error = (product - (wide - back)) + (total - back)
+    towards = np.nextafter(wide, np.where(error > 0, np.inf, -np.inf))
+    even = (wide.view(np.int64) & 1) == 0
+    return np.where((error != 0) & even, towards, wide).astype(np.float32)
+
+
+def nearest(points, centroids):
+    """Labels by scores ½|c|² - x·c, added up feature by feature; the first of equal ones."""
+    halves = np.zeros(len(centroids))
+    for j in range(centroids.shape[1]):
+        halves += centroids[:, j] * centroids[:, j]
+    scores = np.tile((0.5 * halves).astype(np.float32), (len(points), 1))
+    for j in range(points.shape[1]):
+        scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
+    return scores.argmin(axis=1)
+
+
+def reference(points, start, max_iter):
+    """Lloyd's algorithm with whole numbers for sums: centroids, moves, and whether the assignment repeated."""
+    steps = np.rint(points.astype(np.float64) * GRID).astype(np.int64)
+    centroids, before = start.astype(np.float64), None
+    for t in range(max_iter):
+        labels = nearest(points, centroids)
+        if before is not None and np.array_equal(labels, before):
+            return centroids, t, True
+        before, centroids = labels, centroids.copy()
+        for c in np.unique(labels):
+            members = steps[labels == c]
+            centroids[c] = members.sum(axis=0) / GRID / len(members)
+    return centroids, max_iter, False
+
+
+def records(kind, n, d, k, seed):
+    rng = np.random.default_rng(seed)
+    if kind == "uniform":
+        return rng.random((n, d))
+    if kind == "whole numbers":  # many equal records and many ties
+        return rng.integers(0, 5, (n, d))
+    return np.clip(rng.random((k, d))[rng.integers(k, size=n)] + 0.05 * rng.standard_normal((n, d)), 0, 1)
+
+
+def assert_is_the_reference(X, start, max_iter, n_threads, high=1):
+    box = Bounds.of((0, high), X.shape[1])
+    end = reveal(MemoryEngine.of_records(X, box, n_threads=n_threads).lloyd(start, max_iter), why=WHY)
+    centroids, moves, stopped = reference(box.to_unit(X), start, max_iter)
+    assert np.array_equal(end.centroids, centroids)
+    assert (end.moves, end.stopped) == (moves, stopped)
+
+
+SHAPES = {
+    "plain": (1500, 5, 7),
+    "bounded": (900, 40, 64),
+    "bounded, few centroids": (700, 700, 3),
+    "nearby in one dimension": (4000, 1, 70),
+    "nearby in two dimensions": (4000, 2, 90),
+    "nearby in three dimensions": (4000, 3, 65),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["uniform", "blobs", "whole numbers"])
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_centroids_are_the_references_to_the_bit(monkeypatch, shape, kind, n_threads):
+    monkeypatch.setattr(ways, "SMALL", 8)
+    n, d, k = SHAPES[shape]
+    X = records(kind, n, d, k, seed=d)
+    high = 4 if kind == "whole numbers" else 1
+    assert_is_the_reference(X, X[:k] / high, 15, n_threads, high)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize("shape", ["plain", "bounded", "nearby in two dimensions"])
+def test_dtype_and_memory_order_leave_the_references_centroids(shape, dtype, order):
+    n, d, k = SHAPES[shape]
+    X = np.asarray(records("blobs", n, d, k, seed=1) * (1 if np.dtype(dtype).kind == "f" else 2), dtype, order=order)
+    assert_is_the_reference(X, records("uniform", k, d, k, seed=2), 8, 2)
+
+
+@st.composite
+def problems(draw):
+    n, d, k = draw(st.integers(1, 900)), draw(st.integers(1, 6)), draw(st.integers(1, 12))
+    kind = draw(st.sampled_from(["uniform", "blobs", "whole numbers"]))
+    X = records(kind, n, d, k, draw(st.integers(0, 2**32)))
+    start = np.random.default_rng(draw(st.integers(0, 2**32))).uniform(-0.5, 1.5, (k, d))
+    if draw(st.booleans()):
+        start[-1] = np.nextafter(start[0], 9.0)  # two centroids that float32 cannot tell apart
+    return X / 4 if kind == "whole numbers" else X, start
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problems(), st.sampled_from(["bounded", "nearby", "plain"]), st.sampled_from([1, 2, 4]), st.integers(1, 25))
+def test_every_way_gives_the_references_centroids_from_any_start(monkeypatch, problem, way, n_threads, max_iter):
+    X, start = problem
+    for name, value in {
+        "SMALL": 1,
+        "BOUNDED_FROM": 0 if way == "bounded" else 10**9,
+        "NEARBY_FROM": 0 if way == "nearby" else 10**9,
+        "NEARBY_FEATURES": 6,
+    }.items():
+        monkeypatch.setattr(ways, name, value)
+    assert_is_the_reference(X, start, max_iter, n_threads)
+
+
+def test_points_far_from_a_change_are_not_looked_at_again():
+    points = records("blobs", 5000, 16, 8, seed=3).astype(np.float32)
+    block = block_of_points(np.rint(points * GRID) / GRID)
+    centroids = points[:8].astype(np.float64)
+    labels, counts, sums = new_labels(len(block.tiles), 8), np.zeros(8), np.zeros((8, 16))
+    bounds, before, seen = new_bounds(len(block.tiles)), np.zeros(0), []
+    reassign(block.tiles, block.n, *group(centroids), labels[:0], labels, counts, sums)
+    for t in range(10):
+        moved_by = np.zeros(0) if t == 0 else distances_moved(before, centroids)
+        error = score_error(centroids)
+        state = (labels, bounds, counts, sums)
+        seen.append(reassign_bounded(block.tiles, block.n, *group(centroids), error, moved_by, *state)[1])
+        before = centroids.copy()
+        move_to_means(centroids, counts, sums)
+    assert seen[0] == 5000
+    assert seen[-1] < 1000
+
+
+def test_a_block_is_compared_with_the_centroids_near_it_and_with_those_alone():
+    block = block_of_points(np.rint(records("uniform", 64 * BLOCK * LANES, 2, 1, seed=4) * GRID) / GRID)
+    tiles = morton_sorted(block.tiles, block.n)
+    centroids = records("uniform", 100, 2, 1, seed=5)
+    negated, halves = group(centroids)
+    near, near_halves = np.zeros_like(negated), np.zeros_like(halves)
+    sizes = []
+    for b, ball in enumerate(bounding_balls(tiles, block.n)):
+        columns = np.ascontiguousarray(centroids.T)
+        n_groups = choose(ball, columns, negated, halves, score_error(centroids), np.zeros(100), near, near_halves)
+        names = near_halves[1, : n_groups * GROUP].view(np.int32)[np.isfinite(near_halves[0, : n_groups * GROUP])]
+        points = tiles[b * BLOCK : (b + 1) * BLOCK].transpose(0, 2, 1).reshape(-1, 2)
+        assert set(nearest(points, centroids)) <= set(names.tolist())
+        sizes.append(len(names))
+    assert np.mean(sizes) < 50
+
+
+def test_the_sorted_copy_holds_the_same_points():
+    for n, d in ((0, 2), (1, 3), (5000, 1), (20011, 3)):
+        points = np.rint(records("blobs", n, d, 3, seed=6) * GRID) / GRID
+        block = block_of_points(points)
+        held = morton_sorted(block.tiles, n).transpose(0, 2, 1).reshape(-1, d)[:n].astype(np.float64)
+        assert np.array_equal(held[np.lexsort(held.T)], points[np.lexsort(points.T)])
+
+
+def test_scores_are_within_their_error_of_half_the_square_distance():
+    rng = np.random.default_rng(7)
+    for d in (1, 7, 64, 300):
+        points = (np.rint(rng.random((50, d)) * GRID) / GRID).astype(np.float32)
+        centroids = rng.uniform(-1, 2, (9, d))
+        halves = 0.5 * (centroids**2).sum(axis=1)
+        scores = np.tile(halves.astype(np.float32), (50, 1))
+        for j in range(d):
+            scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
+        seen = centroids.astype(np.float32).astype(np.float64)
+        squares = ((points[:, None].astype(np.float64) - seen) ** 2).sum(axis=2)
+        exact = 0.5 * (squares - (points.astype(np.float64) ** 2).sum(axis=1)[:, None])
+        worst = np.abs(scores - exact).max()
+        assert 0 < worst < score_error(centroids)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 3), (2, 100), (64, 64)])
+def test_without_records_every_centroid_stays(d, k):
+    engine = MemoryEngine.of_records(np.zeros((0, d)), Bounds.of((0, 1), d), n_threads=2)
+    start = np.random.default_rng(0).random((k, d))
+    assert np.array_equal(reveal(engine.lloyd(start, 5), why="a test").centroids, start)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.hyperplanes import Hyperplanes, _mean_of_side, _occupied, _random_directions
+from dpkmeans.synopsis.weighted_points import NoisyTotal
+
+
+def built(X, box, k=4, epsilon=1.0):
+    ledger = Ledger(epsilon)
+    engine = MemoryEngine.of_records(X, box, n_threads=1)
+    total = NoisyTotal(float(max(len(X), 1)), 0.0)
+    points = Hyperplanes().build(engine, k, Epsilon.of(epsilon), total, ledger=ledger, rng=Randomness.with_seed(0))
+    return points, ledger
+
+
+@pytest.mark.parametrize("n", [0, 1, 2000])
+@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 100.0])
+def test_it_spends_its_budget_in_five_entries_and_its_points_lie_in_the_box(n, epsilon):
+    upper = np.linspace(0, 3, 20)  # the first feature has no width
+    box = Bounds.of((np.zeros(20), upper), 20)
+    points, ledger = built(np.random.default_rng(0).random((n, 20)) * upper, box, epsilon=epsilon)
+    assert [spend.label.split(": ")[1] for spend in ledger.spends] == ["middle", "spread", "sides", "radius", "means"]
+    assert len(ledger.spends) == Hyperplanes.passes
+    assert float(ledger.spent) == epsilon
+    assert ((points.points >= 0) & (points.points <= box.unit_box)).all()
+
+
+def test_well_separated_clusters_of_many_features_are_found():
+    rng = np.random.default_rng(1)
+    centers = rng.random((4, 30))
+    X = centers[rng.integers(4, size=30_000)] + 0.03 * rng.standard_normal((30_000, 30))
+    points, _ = built(X, Bounds.of((0, 1), 30), epsilon=2.0)
+    gaps = np.linalg.norm(points.points[:, None] - centers, axis=2)
+    assert gaps.min(axis=0).max() < 0.4  # every cluster has a point near it; clusters are 2.2 apart
+
+
+def test_directions_are_orthonormal_and_leave_out_features_without_width():
+    box = np.array([1.0, 0.0, 1.0, 0.5, 0.25])
+    directions = _random_directions(box, 3, np.random.default_rng(0))
+    assert np.allclose(directions.T @ directions, np.eye(3))
+    assert not directions[1].any()
+
+
+def test_the_mean_of_a_side_is_that_of_a_cut_normal_law():
+    for t in (-1.0, 0.0, 0.4):
+        above, below = (float(_mean_of_side(np.array([t]), np.array([side]))[0]) for side in (True, False))
+        assert above == pytest.approx(norm.expect(lambda x: x, lb=t, conditional=True), abs=1e-6)
+        assert below == pytest.approx(norm.expect(lambda x: x, ub=t, conditional=True), abs=1e-6)
+
+
+def test_cells_that_stand_out_are_kept_and_the_largest_ones_where_these_are_too_few():
+    noisy = np.array([0, 50, 3, 0, 40, 1, 0, -9])
+    assert sorted(_occupied(noisy, 1.0, at_least=2).tolist()) == [1, 2, 4]
+    assert _occupied(noisy, 0.1, at_least=3).tolist() == [1, 4, 2]
+    assert len(_occupied(noisy, 1.0, at_least=100)) == 8
