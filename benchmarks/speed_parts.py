@@ -114,7 +114,7 @@ def savings(repeats: int) -> dict[str, float]:
             engine.lloyd(start, 20)
 
         def plain(chosen: Callable[[], None] = chosen) -> None:
-            with mock.patch.multiple(lloyd, BOUNDED_FROM=10**9, NEARBY_FROM=10**9):
+            with mock.patch.multiple(lloyd, MIN_HAMERLY_SIZE=10**9, MIN_PRUNED_CENTROIDS=10**9):
                 chosen()
 
         times = measure({"chosen": chosen, "plain": plain}, repeats)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines import block_engine as blocks
+from dpkmeans.engines.cost_task import Costs
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.candidate_costs import Costs, distinct
+from dpkmeans.kernels.candidate_costs import distinct
 
 
 def family(rng: np.random.Generator, m: int, k: int, d: int) -> np.ndarray:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
-from dpkmeans.engines.block_tasks import block_of_points, new_labels
+from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.kernels import lloyd as ways
-from dpkmeans.kernels.assign import group, move_to_means, reassign, score_error
-from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, choose, morton_sorted
-from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_bounded
+from dpkmeans.kernels import lloyd as strategies
+from dpkmeans.kernels.assign import interleave_centroids, move_to_means, new_labels, reassign, score_error
+from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, select_candidates
+from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
 from dpkmeans.kernels.simd_f32 import GROUP, LANES
 
 WHY = "a test looks"
@@ -33,10 +33,10 @@ def fused(x, c, total):
 
 def nearest(points, centroids):
     """Labels by scores ½|c|² - x·c, added up feature by feature; the first of equal ones."""
-    halves = np.zeros(len(centroids))
+    half_norms = np.zeros(len(centroids))
     for j in range(centroids.shape[1]):
-        halves += centroids[:, j] * centroids[:, j]
-    scores = np.tile((0.5 * halves).astype(np.float32), (len(points), 1))
+        half_norms += centroids[:, j] * centroids[:, j]
+    scores = np.tile((0.5 * half_norms).astype(np.float32), (len(points), 1))
     for j in range(points.shape[1]):
         scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
     return scores.argmin(axis=1)
@@ -88,7 +88,7 @@ SHAPES = {
 @pytest.mark.parametrize("kind", ["uniform", "blobs", "whole numbers"])
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
 def test_centroids_are_the_references_to_the_bit(monkeypatch, shape, kind, n_threads):
-    monkeypatch.setattr(ways, "SMALL", 8)
+    monkeypatch.setattr(strategies, "MAX_TILES_ALONE", 8)
     n, d, k = SHAPES[shape]
     X = records(kind, n, d, k, seed=d)
     high = 4 if kind == "whole numbers" else 1
@@ -120,12 +120,12 @@ def problems(draw):
 def test_every_way_gives_the_references_centroids_from_any_start(monkeypatch, problem, way, n_threads, max_iter):
     X, start = problem
     for name, value in {
-        "SMALL": 1,
-        "BOUNDED_FROM": 0 if way == "bounded" else 10**9,
-        "NEARBY_FROM": 0 if way == "nearby" else 10**9,
-        "NEARBY_FEATURES": 6,
+        "MAX_TILES_ALONE": 1,
+        "MIN_HAMERLY_SIZE": 0 if way == "bounded" else 10**9,
+        "MIN_PRUNED_CENTROIDS": 0 if way == "nearby" else 10**9,
+        "MAX_PRUNED_FEATURES": 6,
     }.items():
-        monkeypatch.setattr(ways, name, value)
+        monkeypatch.setattr(strategies, name, value)
     assert_is_the_reference(X, start, max_iter, n_threads)
 
 
@@ -135,12 +135,14 @@ def test_points_far_from_a_change_are_not_looked_at_again():
     centroids = points[:8].astype(np.float64)
     labels, counts, sums = new_labels(len(block.tiles), 8), np.zeros(8), np.zeros((8, 16))
     bounds, before, seen = new_bounds(len(block.tiles)), np.zeros(0), []
-    reassign(block.tiles, block.n, *group(centroids), labels[:0], labels, counts, sums)
+    reassign(block.tiles, block.n, *interleave_centroids(centroids), labels[:0], labels, counts, sums)
     for t in range(10):
         moved_by = np.zeros(0) if t == 0 else distances_moved(before, centroids)
         error = score_error(centroids)
         state = (labels, bounds, counts, sums)
-        seen.append(reassign_bounded(block.tiles, block.n, *group(centroids), error, moved_by, *state)[1])
+        seen.append(
+            reassign_hamerly(block.tiles, block.n, *interleave_centroids(centroids), error, moved_by, *state)[1]
+        )
         before = centroids.copy()
         move_to_means(centroids, counts, sums)
     assert seen[0] == 5000
@@ -151,13 +153,17 @@ def test_a_block_is_compared_with_the_centroids_near_it_and_with_those_alone():
     block = block_of_points(np.rint(records("uniform", 64 * BLOCK * LANES, 2, 1, seed=4) * GRID) / GRID)
     tiles = morton_sorted(block.tiles, block.n)
     centroids = records("uniform", 100, 2, 1, seed=5)
-    negated, halves = group(centroids)
-    near, near_halves = np.zeros_like(negated), np.zeros_like(halves)
+    negated, half_norms = interleave_centroids(centroids)
+    near, near_half_norms = np.zeros_like(negated), np.zeros_like(half_norms)
     sizes = []
     for b, ball in enumerate(bounding_balls(tiles, block.n)):
         columns = np.ascontiguousarray(centroids.T)
-        n_groups = choose(ball, columns, negated, halves, score_error(centroids), np.zeros(100), near, near_halves)
-        names = near_halves[1, : n_groups * GROUP].view(np.int32)[np.isfinite(near_halves[0, : n_groups * GROUP])]
+        n_groups = select_candidates(
+            ball, columns, negated, half_norms, score_error(centroids), np.zeros(100), near, near_half_norms
+        )
+        names = near_half_norms[1, : n_groups * GROUP].view(np.int32)[
+            np.isfinite(near_half_norms[0, : n_groups * GROUP])
+        ]
         points = tiles[b * BLOCK : (b + 1) * BLOCK].transpose(0, 2, 1).reshape(-1, 2)
         assert set(nearest(points, centroids)) <= set(names.tolist())
         sizes.append(len(names))
@@ -177,8 +183,8 @@ def test_scores_are_within_their_error_of_half_the_square_distance():
     for d in (1, 7, 64, 300):
         points = (np.rint(rng.random((50, d)) * GRID) / GRID).astype(np.float32)
         centroids = rng.uniform(-1, 2, (9, d))
-        halves = 0.5 * (centroids**2).sum(axis=1)
-        scores = np.tile(halves.astype(np.float32), (50, 1))
+        half_norms = 0.5 * (centroids**2).sum(axis=1)
+        scores = np.tile(half_norms.astype(np.float32), (50, 1))
         for j in range(d):
             scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
         seen = centroids.astype(np.float32).astype(np.float64)

@@ -30,8 +30,8 @@ from dpkmeans.engines.block_tasks import (
     positions_by_part,
     statistics_of,
 )
+from dpkmeans.engines.cost_task import Costs
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.candidate_costs import Costs
 
 A = TypeVar("A")
 

@@ -11,7 +11,8 @@ import numpy as np
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import CellStatistics, Query
-from dpkmeans.kernels.assign import compiled, group, reassign, take
+from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 
 A = TypeVar("A")
@@ -19,8 +20,6 @@ A = TypeVar("A")
 Sample: TypeAlias = list[tuple[IntArray, Float32Array]]
 DealtPiece: TypeAlias = tuple[tuple[int, int], Float32Array]
 Dealt: TypeAlias = dict[int, list[DealtPiece]]
-
-SQUARE_STEP = 2.0**-40  # squares of grid points are multiples of it
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,14 +153,9 @@ def _assign(block: Block, centroids: FloatArray, before: _Assigned | None = None
     """Assign the records of a block; from the statistics `before`, which are used up, only what changed is moved."""
     labels = new_labels(len(block.tiles), len(centroids))
     now = before or _Assigned(labels[:0], np.zeros(len(centroids)), np.zeros(centroids.shape))
-    groups, halves = group(centroids)
-    moved = reassign(block.tiles, block.n, groups, halves, now.labels, labels, now.counts, now.sums)
+    groups, half_norms = interleave_centroids(centroids)
+    moved = reassign(block.tiles, block.n, groups, half_norms, now.labels, labels, now.counts, now.sums)
     return _Assigned(labels, now.counts, now.sums, int(moved))
-
-
-def new_labels(n_tiles: int, k: int) -> AnyArray:
-    """Room for labels below `k`, shape (tiles, LANES), in the smallest type that holds them."""
-    return np.zeros((n_tiles, LANES), np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32)
 
 
 def statistics_of(partial: Partial, centroids: FloatArray, squares: int) -> CellStatistics:
@@ -169,12 +163,6 @@ def statistics_of(partial: Partial, centroids: FloatArray, squares: int) -> Cell
     counts = partial.table[:, 0].astype(np.float64)
     sums = np.ascontiguousarray(partial.table[:, 1:]) / GRID
     return CellStatistics(counts, sums, cost_of(counts, sums, centroids, squares), float(partial.n_changed))
-
-
-def cost_of(counts: FloatArray, sums: FloatArray, centroids: FloatArray, squares: int) -> float:
-    """Σ|x - c|² = Σ|x|² + Σ_c (n_c |c|² - 2 c·s_c), with `squares` in steps of 2^-40."""
-    rest = np.sum(counts * np.einsum("ij,ij->i", centroids, centroids)) - 2 * np.sum(sums * centroids)
-    return max(squares * SQUARE_STEP + float(rest), 0.0)
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,14 @@ from dpkmeans.engines.block_tasks import (
     Block,
     Task,
     block_of_points,
-    cost_of,
-    new_labels,
     over_blocks,
     sum_of_squares,
 )
-from dpkmeans.engines.work_queue import drain, interleave, split_evenly
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.assign import group, pack, reassign, take
+from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, pack, reassign, take
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
 from dpkmeans.kernels.zones import ZoneFit
 
 T = TypeVar("T")
@@ -166,14 +164,14 @@ class MemoryEngine(BlockEngine):
         base = base or latest
         if base is not None and len(base.counts) != k:
             base = None
-        groups, halves = group(centroids)
+        groups, half_norms = interleave_centroids(centroids)
         labels = new_labels(len(self._tiles), k)
         before = labels[:0] if base is None else base.labels
 
         def part(chunk: slice) -> tuple[FloatArray, FloatArray, int]:
             counts, sums = np.zeros(k), np.zeros(centroids.shape)
             n, old = self._n - chunk.start * LANES, before[chunk] if len(before) else before
-            moved = reassign(self._tiles[chunk], n, groups, halves, old, labels[chunk], counts, sums)
+            moved = reassign(self._tiles[chunk], n, groups, half_norms, old, labels[chunk], counts, sums)
             return counts, sums, moved
 
         counts = np.zeros(k) if base is None else base.counts.copy()

@@ -12,7 +12,8 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.assign import GRID_STEP, compiled
+from dpkmeans.kernels.assign import GRID_STEP
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 
 Nulls = Literal["refuse", "midpoint"]

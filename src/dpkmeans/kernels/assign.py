@@ -6,25 +6,14 @@ grid points are exact in float64, so their order does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import GROUP, LANES, nearest_in_tile
 
-F = TypeVar("F", bound=Callable[..., object])
 GRID_STEP = 2.0**-20
-
-
-def compiled(function: F) -> F:
-    """Compile on first use, cached on disk, or without a cache where no folder for it can be written."""
-    try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
-    except RuntimeError:
-        return cast(F, numba.njit(nogil=True)(function))
+SQUARE_STEP = 2.0**-40  # squares of grid points are multiples of it
 
 
 @compiled
@@ -48,25 +37,25 @@ def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tile
 
 
 @compiled
-def group(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
-    """Centroids (k, d) as the tile kernel reads them: (k/GROUP, d, GROUP), negated, and a table (2, k) of `halves`.
+def interleave_centroids(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
+    """Centroids (k, d) as the tile kernel reads them: negated, shape (k/GROUP, d, GROUP), and their half norms (2, k).
 
-    The table has ½|c|², and each centroid's index as the bits of a float32: a load is cheaper than counting along.
+    The latter holds ½|c|², and each centroid's index as the bits of a float32: loading it is cheaper than counting.
     Both are padded to whole groups; ½|c|² with infinity, which is never the nearest.
     """
     k, d = centroids.shape
     n_groups = (k + GROUP - 1) // GROUP
     negated = np.zeros((n_groups, d, GROUP), np.float32)
-    halves = np.full((2, n_groups * GROUP), np.inf, np.float32)
-    indices = halves[1].view(np.int32)
+    half_norms = np.full((2, n_groups * GROUP), np.inf, np.float32)
+    indices = half_norms[1].view(np.int32)
     for c in range(k):
         square = 0.0
         for j in range(d):
             negated[c // GROUP, j, c % GROUP] = -centroids[c, j]
             square += centroids[c, j] * centroids[c, j]
-        halves[0, c] = 0.5 * square
+        half_norms[0, c] = 0.5 * square
         indices[c] = c
-    return negated, halves
+    return negated, half_norms
 
 
 @compiled
@@ -74,7 +63,7 @@ def reassign(
     tiles: Float32Array,
     n: int,
     centroids: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     before: AnyArray,
     labels: AnyArray,
     counts: FloatArray,
@@ -89,7 +78,7 @@ def reassign(
         before = labels
     moved = 0
     for t in range(len(tiles)):
-        changed = nearest_in_tile(tiles, t, centroids, halves, before, labels, t)
+        changed = nearest_in_tile(tiles, t, centroids, half_norms, before, labels, t)
         if changed == 0 and not first:
             continue
         for w in range(min(LANES, n - t * LANES)):
@@ -124,9 +113,9 @@ def lloyd(
     """
     counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
     for t in range(max_iter):
-        negated, halves = group(centroids)
+        negated, half_norms = interleave_centroids(centroids)
         old = before if t > 0 else before[:0]
-        if reassign(tiles, n, negated, halves, old, labels, counts, sums) == 0 and t > 0:
+        if reassign(tiles, n, negated, half_norms, old, labels, counts, sums) == 0 and t > 0:
             return t, True
         labels, before = before, labels
         move_to_means(centroids, counts, sums)
@@ -135,7 +124,7 @@ def lloyd(
 
 @compiled
 def score_error(centroids: FloatArray) -> float:
-    """More than the tile kernel's scores can be off from half of (distance² - |x|²), for points of the unit box.
+    """Upper bound on the error of the tile kernel's scores ½(distance² - |x|²), for points of the unit box.
 
     Every partial sum is at most ½|c|² + |c|₁, and d + 1 of them are rounded to 2^-24 of that; the centroids themselves
     are rounded to float32, which moves ½|c|² by 2^-24 |c|² at most. |x|² is at most d.
@@ -157,3 +146,14 @@ def take(tiles: Float32Array, rows: IntArray, out: FloatArray) -> None:
     for i in range(len(rows)):
         for j in range(tiles.shape[1]):
             out[i, j] = tiles[rows[i] // LANES, j, rows[i] % LANES]
+
+
+def new_labels(n_tiles: int, k: int) -> AnyArray:
+    """A buffer for labels below `k`, shape (tiles, LANES), in the smallest type that holds them."""
+    return np.zeros((n_tiles, LANES), np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32)
+
+
+def cost_of(counts: FloatArray, sums: FloatArray, centroids: FloatArray, squares: int) -> float:
+    """Σ|x - c|² = Σ|x|² + Σ_c (n_c |c|² - 2 c·s_c), with `squares` in steps of 2^-40."""
+    rest = np.sum(counts * np.einsum("ij,ij->i", centroids, centroids)) - 2 * np.sum(sums * centroids)
+    return max(squares * SQUARE_STEP + float(rest), 0.0)

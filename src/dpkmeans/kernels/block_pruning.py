@@ -1,11 +1,11 @@
-"""A pass of Lloyd's algorithm for few features: a block of neighbours is compared with the centroids near it alone.
+"""A pass of Lloyd's algorithm for few features: a block of neighbouring points is compared only with nearby centroids.
 
-Points are put in the order of a fine grid (along a Morton curve), so that a block of tiles lies in a small ball, of
+Points are sorted along a Morton curve through a fine grid, so that a block of tiles lies in a small ball with
 middle m and radius r. With a the centroid nearest to m, a point of the ball is at most |m - a| + r from it and at least
-|m - c| - r from any other centroid c. Where the second exceeds the first, c is nearest to no point of the block.
+|m - c| - r from any other centroid c. If the second exceeds the first, c is nearest to no point of the block.
 
-Labels are those of all centroids, to the bit: a centroid is left out only beyond all rounding errors of the scores, and
-the score of one that stays does not depend on the others.
+Labels are the same as with all centroids, to the bit: the test that leaves a centroid out allows for all rounding
+errors of the scores, and the score of a centroid does not depend on the others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
-from dpkmeans.kernels.assign import compiled, reassign
+from dpkmeans.kernels.assign import reassign
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import GROUP, LANES
 
 BLOCK = 32  # tiles
-MORE = 1 + 2.0**-40  # than the rounding errors of a few operations in float64
+ROUND_UP = 1 + 2.0**-40  # covers the rounding errors of a few operations in float64
 
 
 def morton_sorted(tiles: Float32Array, n: int) -> Float32Array:
-    """A copy of the tiles with the points in the order of a grid, of about a cell per block."""
+    """A copy of the tiles with the points sorted along a Morton curve through a grid of about one cell per block."""
     d = tiles.shape[1]
     bits = int(np.log2(max(len(tiles) // BLOCK, 1))) // d
     coordinate = np.arange(2**bits)
@@ -34,7 +35,7 @@ def morton_sorted(tiles: Float32Array, n: int) -> Float32Array:
 
 @compiled
 def _in_order(tiles: Float32Array, n: int, parts: IntArray) -> Float32Array:
-    """Sort by cell, counting. `parts` (d, side) is what each coordinate adds to a cell's place on the curve."""
+    """Counting sort by cell. `parts` (d, side) is what each coordinate adds to a cell's place on the curve."""
     d, side = parts.shape
     starts, cells = np.zeros(side**d + 1, np.int32), np.zeros((len(tiles), LANES), np.int32)
     for t in range(len(tiles)):
@@ -68,16 +69,16 @@ def bounding_balls(tiles: Float32Array, n: int) -> FloatArray:
                 low, high = min(low, x), max(high, x)
             balls[b, j] = 0.5 * (low + high)
             balls[b, d] += 0.25 * (high - low) ** 2
-        balls[b, d] = np.sqrt(balls[b, d]) * MORE
+        balls[b, d] = np.sqrt(balls[b, d]) * ROUND_UP
     return balls
 
 
 @compiled
-def reassign_nearby(
+def reassign_pruned(
     tiles: Float32Array,
     n: int,
     negated: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     error: float,
     balls: FloatArray,
     before: AnyArray,
@@ -85,38 +86,38 @@ def reassign_nearby(
     counts: FloatArray,
     sums: FloatArray,
 ) -> int:
-    """`kernels.reassign`, where each block of tiles has its ball. `error` comes from `kernels.score_error`."""
+    """`assign.reassign` for blocks of tiles with their balls. `error` comes from `assign.score_error`."""
     k, d = len(counts), tiles.shape[1]
     columns = np.zeros((d, k))
     for c in range(k):
         for j in range(d):
             columns[j, c] = -negated[c // GROUP, j, c % GROUP]
-    near, near_halves, squares = np.zeros_like(negated), np.zeros_like(halves), np.zeros(k)
+    near, near_half_norms, squares = np.zeros_like(negated), np.zeros_like(half_norms), np.zeros(k)
     moved = 0
     for b in range(len(balls)):
-        n_groups = choose(balls[b], columns, negated, halves, error, squares, near, near_halves)
+        n_groups = select_candidates(balls[b], columns, negated, half_norms, error, squares, near, near_half_norms)
         first, last = b * BLOCK, min((b + 1) * BLOCK, len(tiles))
         old = before[first:last] if len(before) else before
         rest, some, new = n - first * LANES, tiles[first:last], labels[first:last]
-        moved += reassign(some, rest, near[:n_groups], near_halves, old, new, counts, sums)
+        moved += reassign(some, rest, near[:n_groups], near_half_norms, old, new, counts, sums)
     return moved
 
 
 @compiled
-def choose(
+def select_candidates(
     ball: FloatArray,
     columns: FloatArray,
     negated: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     error: float,
     squares: FloatArray,
     near: Float32Array,
-    near_halves: Float32Array,
+    near_half_norms: Float32Array,
 ) -> int:
-    """Copy the groups' entries of those centroids that may be nearest to a point of the ball. Returns their groups.
+    """Copy the centroids that may be nearest to a point of the ball into whole groups. Returns the number of groups.
 
-    Two scores that are each wrong by `error` are in the right order where the squares of the distances are four times
-    that apart; see `bounded.widen`.
+    Two scores, each off by at most `error`, are in the right order if the squared distances differ by more than four
+    times that; see `hamerly.loosen_bounds`.
     """
     d, k = columns.shape
     squares[:] = 0.0
@@ -124,16 +125,16 @@ def choose(
         for c in range(k):
             squares[c] += (columns[j, c] - ball[j]) ** 2
     reach = np.sqrt(squares.min()) + ball[d]
-    limit = ((np.sqrt(reach * reach + 4.0 * error) + ball[d]) * MORE) ** 2
+    limit = ((np.sqrt(reach * reach + 4.0 * error) + ball[d]) * ROUND_UP) ** 2
     chosen = 0
     for c in range(k):
         if not squares[c] > limit:
             for j in range(d):
                 near[chosen // GROUP, j, chosen % GROUP] = negated[c // GROUP, j, c % GROUP]
-            near_halves[0, chosen] = halves[0, c]
-            near_halves[1, chosen] = halves[1, c]
+            near_half_norms[0, chosen] = half_norms[0, c]
+            near_half_norms[1, chosen] = half_norms[1, c]
             chosen += 1
     while chosen % GROUP:
-        near_halves[0, chosen] = np.inf
+        near_half_norms[0, chosen] = np.inf
         chosen += 1
     return chosen // GROUP

@@ -7,62 +7,16 @@ the way is a whole multiple of 2^-40 that float64 holds, so both ways give the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.engines.block_tasks import Block
-from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.simd_f64 import PARTS, add_nearest, square_distances
 
 ROOT = 1024.0  # of the number of grid steps in one
 MAX_FEATURES = 2**12  # up to here, squared distances between grid points are exact in float64
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Cost of each of m centroid sets, in grid steps, each record's squared distance rounded: an exact sum.
-
-    `points` (u, d) are the centroids whose distances are computed in full; `sets` (m, k) says which of them a set has.
-    In set i the last one stands at `place[i]` in `feature[i]`, not necessarily where the point is.
-    """
-
-    points: FloatArray
-    sets: IntArray
-    feature: IntArray
-    place: FloatArray
-
-    @classmethod
-    def of(cls, candidates: FloatArray) -> Costs:
-        """From m sets of k centroids, shape (m, k, d)."""
-        points, sets = distinct(candidates)
-        origin, feature = np.full(len(points), -1), np.zeros(len(points), np.int64)
-        if _on_grid(points):
-            _find_origins(points, np.bincount(sets.ravel(), minlength=len(points)), origin, feature)
-        every, derived = np.arange(len(sets)), np.argmax(origin[sets] >= 0, axis=1)
-        sets[every, derived], sets[:, -1] = sets[:, -1], sets[every, derived].copy()
-        last = sets[:, -1]
-        feature, place = feature[last], points[last, feature[last]]
-        sets[:, -1] = np.where(origin[last] >= 0, origin[last], last)
-        used, sets = np.unique(sets, return_inverse=True)
-        return cls(points[used], sets.reshape(candidates.shape[:2]), feature, place)
-
-    def zero(self) -> IntArray:
-        """Zeros."""
-        return np.zeros(len(self.sets), np.int64)
-
-    def take(self, total: IntArray, block: Block) -> IntArray:
-        """Add the block's records."""
-        add_costs(block.tiles, block.n, self.points, self.sets, self.feature, self.place, total)
-        return total
-
-    def add(self, a: IntArray, b: IntArray) -> IntArray:
-        """Entry by entry."""
-        a += b
-        return a
 
 
 def distinct(candidates: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -73,14 +27,15 @@ def distinct(candidates: FloatArray) -> tuple[FloatArray, IntArray]:
     return rows[first], index.reshape(m, k).astype(np.int64)
 
 
-def _on_grid(points: FloatArray) -> bool:
+def on_grid(points: FloatArray) -> bool:
+    """Whether squared distances between these points and grid points are exact in float64."""
     steps = points * GRID
     inside = points.shape[1] <= MAX_FEATURES and points.min() >= 0 and points.max() <= 1
     return bool(inside and np.array_equal(steps, np.rint(steps)))
 
 
 @compiled
-def _find_origins(points: FloatArray, uses: IntArray, origin: IntArray, feature: IntArray) -> None:
+def find_origins(points: FloatArray, uses: IntArray, origin: IntArray, feature: IntArray) -> None:
     """For each point of one set alone, a point of several sets that differs from it in one feature, where there is."""
     shared = np.flatnonzero(uses > 1)
     for p in range(len(points)):

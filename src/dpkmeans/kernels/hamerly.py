@@ -1,10 +1,10 @@
-"""A pass of Lloyd's algorithm that leaves out the points which cannot have changed their cell (Hamerly's bounds).
+"""A pass of Lloyd's algorithm that skips the points which cannot have changed their cell (Hamerly's bounds).
 
-Each point keeps an upper bound of the distance to its own centroid and a lower bound of that to every other. When
-centroids move, the bounds give way by as much; while they stay apart, the point need not be looked at. The others are
-gathered from their tiles into a fresh one, so that the tile kernel always works on a full tile.
+Each point keeps an upper bound on the distance to its own centroid and a lower bound on the distance to any other. When
+centroids move, the bounds are loosened by as much; as long as they do not overlap, the point keeps its label. The other
+points are gathered from their tiles into a new tile, so that the tile kernel always works on a full one.
 
-Labels are the tile kernel's own, to the bit: bounds count as apart only beyond all its rounding errors.
+Labels are the tile kernel's own, to the bit: the gap between two bounds must exceed all its rounding errors.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray
-from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES, two_nearest_in_tile
 
-UP, DOWN = 1 + 2.0**-21, 1 - 2.0**-21  # more than a few roundings to float32: bounds stay bounds
-FEW = LANES // 2  # points of a tile worth gathering
+UP, DOWN = 1 + 2.0**-21, 1 - 2.0**-21  # cover a few roundings to float32
+MAX_GATHERED = LANES // 2  # if more points of a tile are in doubt, the whole tile is scored where it is
 UPPER, LOWER, SQUARE = 0, 1, 2  # rows of the bounds of a tile; the last is |x|²
 
 
 def new_bounds(n_tiles: int) -> Float32Array:
-    """Room for the bounds of the points of so many tiles."""
+    """A buffer for the bounds of the points of `n_tiles` tiles."""
     return np.zeros((n_tiles, 3, LANES), np.float32)
 
 
 @compiled
 def distances_moved(before: FloatArray, after: FloatArray) -> FloatArray:
-    """How far each centroid went, as the tile kernel sees it, in float32; at least; shape (k,)."""
+    """Upper bound on how far each centroid moved, rounded to float32 as in the tile kernel; shape (k,)."""
     distances = np.zeros(len(after))
     for c in range(len(after)):
         for j in range(after.shape[1]):
@@ -38,7 +38,7 @@ def distances_moved(before: FloatArray, after: FloatArray) -> FloatArray:
 
 @compiled
 def farthest_other(moved_by: FloatArray) -> FloatArray:
-    """For each centroid, how far any other one went; shape (k,)."""
+    """For each centroid, the largest distance that any other one moved; shape (k,)."""
     largest, second, which = 0.0, 0.0, 0
     for c in range(len(moved_by)):
         if moved_by[c] > largest:
@@ -51,11 +51,11 @@ def farthest_other(moved_by: FloatArray) -> FloatArray:
 
 
 @compiled
-def reassign_bounded(
+def reassign_hamerly(
     tiles: Float32Array,
     n: int,
     negated: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     error: float,
     moved_by: FloatArray,
     labels: AnyArray,
@@ -63,10 +63,10 @@ def reassign_bounded(
     counts: FloatArray,
     sums: FloatArray,
 ) -> tuple[int, int]:
-    """`kernels.reassign` in place: `labels` and `bounds` belong to centroids that have since `moved_by` (k,).
+    """`assign.reassign` in place: `labels` and `bounds` belong to centroids that have since `moved_by` (k,).
 
-    Where `moved_by` is empty, there are labels but no bounds yet. `error` comes from `kernels.score_error`. Returns how
-    many points changed their cell and how many were looked at.
+    If `moved_by` is empty, there are labels but no bounds yet. `error` comes from `assign.score_error`. Returns how
+    many points changed their cell and how many were scored.
     """
     fresh, fresh_bounds = np.zeros((1, tiles.shape[1], LANES), np.float32), np.zeros((3, LANES), np.float32)
     found, scores = np.zeros((1, LANES), labels.dtype), np.zeros((2, LANES), np.float32)
@@ -76,18 +76,18 @@ def reassign_bounded(
     for t in range(len(tiles)):
         n_real = min(LANES, n - t * LANES)
         if len(moved_by) == 0:
-            square(tiles[t], bounds[t])
+            squared_norms(tiles[t], bounds[t])
             n_doubtful = LANES
         else:
-            n_doubtful = widen(bounds[t], n_real, labels[t], moved_by, others, error, doubtful)
+            n_doubtful = loosen_bounds(bounds[t], n_real, labels[t], moved_by, others, error, doubtful)
         seen += min(n_doubtful, n_real)
-        if n_doubtful > FEW:
-            two_nearest_in_tile(tiles, t, negated, halves, found, found, 0, scores)
-            bound(scores, error, bounds[t])
+        if n_doubtful > MAX_GATHERED:
+            two_nearest_in_tile(tiles, t, negated, half_norms, found, found, 0, scores)
+            bounds_from_scores(scores, error, bounds[t])
             for w in range(n_real):
                 if found[0, w] != labels[t, w]:
                     moved += 1
-                    move(tiles, t, w, labels[t, w], found[0, w], counts, sums)
+                    move_point(tiles, t, w, labels[t, w], found[0, w], counts, sums)
                     labels[t, w] = found[0, w]
             continue
         for i in range(n_doubtful):
@@ -97,18 +97,18 @@ def reassign_bounded(
             rows[waiting] = t * LANES + doubtful[i]
             waiting += 1
             if waiting == LANES:
-                two_nearest_in_tile(fresh, 0, negated, halves, found, found, 0, scores)
-                bound(scores, error, fresh_bounds)
+                two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
+                bounds_from_scores(scores, error, fresh_bounds)
                 moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, counts, sums)
                 waiting = 0
-    two_nearest_in_tile(fresh, 0, negated, halves, found, found, 0, scores)
-    bound(scores, error, fresh_bounds)
+    two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
+    bounds_from_scores(scores, error, fresh_bounds)
     moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, counts, sums)
     return moved, seen
 
 
 @compiled
-def square(tile: Float32Array, bounds: Float32Array) -> None:
+def squared_norms(tile: Float32Array, bounds: Float32Array) -> None:
     """|x|² of each point of a tile."""
     bounds[SQUARE] = 0.0
     for j in range(len(tile)):
@@ -117,7 +117,7 @@ def square(tile: Float32Array, bounds: Float32Array) -> None:
 
 
 @compiled
-def widen(
+def loosen_bounds(
     bounds: Float32Array,
     n: int,
     labels: AnyArray,
@@ -126,10 +126,10 @@ def widen(
     error: float,
     doubtful: AnyArray,
 ) -> int:
-    """Let the bounds of a tile give way; list the points whose label is no longer sure. Returns how many.
+    """Loosen the bounds of a tile; list the points whose label is no longer certain. Returns how many.
 
-    Scores are half of a square distance, less |x|²: two that are each wrong by `error` are in the right order where the
-    squares are four times that apart.
+    A score is half of (squared distance - |x|²). Two scores, each off by at most `error`, are in the right order if the
+    squared distances differ by more than four times that.
     """
     n_doubtful = 0
     for w in range(n):
@@ -143,7 +143,7 @@ def widen(
 
 
 @compiled
-def bound(scores: Float32Array, error: float, bounds: Float32Array) -> None:
+def bounds_from_scores(scores: Float32Array, error: float, bounds: Float32Array) -> None:
     """Bounds from the lowest and second lowest score of each point; a distance² is |x|² + twice its score."""
     zero, two, slack, up, down = np.float32(0), np.float32(2), np.float32(4 * error), np.float32(UP), np.float32(DOWN)
     for w in range(LANES):
@@ -152,7 +152,7 @@ def bound(scores: Float32Array, error: float, bounds: Float32Array) -> None:
 
 
 @compiled
-def move(tiles: Float32Array, t: int, w: int, old: int, new: int, counts: FloatArray, sums: FloatArray) -> None:
+def move_point(tiles: Float32Array, t: int, w: int, old: int, new: int, counts: FloatArray, sums: FloatArray) -> None:
     """Take a point out of its old cell and put it into its new one."""
     counts[new] += 1.0
     counts[old] -= 1.0
@@ -181,6 +181,6 @@ def scatter_back(
         bounds[t, LOWER, lane] = fresh_bounds[LOWER, w]
         if found[0, w] != labels[t, lane]:
             moved += 1
-            move(fresh, 0, w, labels[t, lane], found[0, w], counts, sums)
+            move_point(fresh, 0, w, labels[t, lane], found[0, w], counts, sums)
             labels[t, lane] = found[0, w]
     return moved

@@ -1,10 +1,10 @@
-"""Lloyd's algorithm over tiles in memory, with no more comparisons than needed; always the same centroids, to the bit.
+"""Lloyd's algorithm over tiles in memory, with as few comparisons as possible; always the same centroids, to the bit.
 
 | where | what |
 | --- | --- |
-| k·d is large | points that cannot have changed their cell are left out: `bounded` |
-| few features, many centroids | only centroids near a block of points are compared: `nearby` |
-| else | all points with all centroids, the whole run in one call where one thread works: `kernels` |
+| k·d is large | points that cannot have changed their cell are skipped: `hamerly` |
+| few features, many centroids | a block of points is compared only with centroids near it: `block_pruning` |
+| else | all points with all centroids, in one compiled call when there is one thread: `assign` |
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray
 from dpkmeans.core.engine import LloydEnd
-from dpkmeans.engines.block_tasks import new_labels
-from dpkmeans.engines.work_queue import drain, interleave, split_evenly
-from dpkmeans.kernels.assign import group, lloyd, move_to_means, reassign, score_error
-from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, reassign_nearby
-from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_bounded
+from dpkmeans.kernels.assign import interleave_centroids, lloyd, move_to_means, new_labels, reassign, score_error
+from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, reassign_pruned
+from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
 
-SMALL = 1024  # tiles that one thread had better do alone
-BOUNDED_FROM = 2048  # k·d
-NEARBY_FEATURES, NEARBY_FROM = 3, 64  # at most so many features, at least so many centroids
-NEARBY_ROOM = 2**25  # bytes for the sorted copy
-SHARES = 8  # per thread: one that is held up leaves the rest of its work to the others
-APART = 16  # numbers between what two threads add to, so that they never write to one cache line
+MAX_TILES_ALONE = 1024  # up to here, one thread is faster than several
+MIN_HAMERLY_SIZE = 2048  # entries k·d from which the bounds pay for themselves
+MAX_PRUNED_FEATURES, MIN_PRUNED_CENTROIDS = 3, 64  # where pruning by blocks pays for itself
+MAX_PRUNED_BYTES = 2**25  # bytes for the sorted copy
+ITEMS_PER_THREAD = 8  # so that idle threads take over from a delayed one
+CACHE_LINE_GAP = 16  # float64 entries between the partial sums of two threads, which must not share a cache line
 
 Part: TypeAlias = Callable[[FloatArray, FloatArray, slice], int]
 """Reassigns the points of some tiles; adds to counts and sums what changes; returns how many points moved."""
@@ -40,33 +39,33 @@ def lloyd_over_tiles(tiles: Float32Array, n: int, start: FloatArray, max_iter: i
     """Lloyd's algorithm from `start`, shape (k, d), until the assignment repeats or `max_iter` moves are made."""
     centroids = np.array(start, dtype=np.float64)
     k, d = centroids.shape
-    ways: _Plain
-    if k * d >= BOUNDED_FROM:
-        ways = _Bounded(tiles, n, k)
-    elif d <= NEARBY_FEATURES and k >= NEARBY_FROM and tiles.nbytes <= NEARBY_ROOM:
-        ways = _Nearby(tiles, n, k)
-    elif n_threads == 1 or len(tiles) <= SMALL:
+    strategy: FullPass
+    if k * d >= MIN_HAMERLY_SIZE:
+        strategy = HamerlyPass(tiles, n, k)
+    elif d <= MAX_PRUNED_FEATURES and k >= MIN_PRUNED_CENTROIDS and tiles.nbytes <= MAX_PRUNED_BYTES:
+        strategy = PrunedPass(tiles, n, k)
+    elif n_threads == 1 or len(tiles) <= MAX_TILES_ALONE:
         moves, stopped = lloyd(tiles, n, centroids, max_iter, *(new_labels(len(tiles), k) for _ in range(2)))
         return LloydEnd(centroids, moves, stopped)
     else:
-        ways = _Plain(tiles, n, k)
-    return _by_passes(ways, centroids, max_iter, n_threads if len(tiles) > SMALL else 1)
+        strategy = FullPass(tiles, n, k)
+    return _by_passes(strategy, centroids, max_iter, n_threads if len(tiles) > MAX_TILES_ALONE else 1)
 
 
-def _by_passes(ways: _Plain, centroids: FloatArray, max_iter: int, n_threads: int) -> LloydEnd:
-    """Pass after pass, each in shares of whole blocks. Sums are exact, so it does not matter who takes which."""
+def _by_passes(strategy: FullPass, centroids: FloatArray, max_iter: int, n_threads: int) -> LloydEnd:
+    """Pass after pass, each cut into items of whole blocks. Sums are exact, so any thread may take any item."""
     counts, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
-    blocks = split_evenly(-(-len(ways.tiles) // BLOCK), n_threads * SHARES if n_threads > 1 else 1)
-    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(ways.tiles))) for share in blocks]
-    partial_counts = np.zeros((n_threads, len(counts) + APART))[:, : len(counts)]
-    partial_sums = np.zeros((n_threads, len(sums) + APART, centroids.shape[1]))[:, : len(sums)]
-    moved = ways.n
+    blocks = split_evenly(-(-len(strategy.tiles) // BLOCK), n_threads * ITEMS_PER_THREAD if n_threads > 1 else 1)
+    shares = [slice(share.start * BLOCK, min(share.stop * BLOCK, len(strategy.tiles))) for share in blocks]
+    partial_counts = np.zeros((n_threads, len(counts) + CACHE_LINE_GAP))[:, : len(counts)]
+    partial_sums = np.zeros((n_threads, len(sums) + CACHE_LINE_GAP, centroids.shape[1]))[:, : len(sums)]
+    moved = strategy.n
     with ThreadPoolExecutor(max(n_threads - 1, 1)) as others:
         for t in range(max_iter):
             partial_counts[:] = 0.0
             partial_sums[:] = 0.0
-            left, part = interleave(shares, n_threads), ways.next_pass(centroids, t, moved)
-            parts = [partial(part, *room) for room in zip(partial_counts, partial_sums, strict=True)]
+            left, part = interleave(shares, n_threads), strategy.next_pass(centroids, t, moved)
+            parts = [partial(part, *buffers) for buffers in zip(partial_counts, partial_sums, strict=True)]
             at_work = [others.submit(drain, left, one) for one in parts[1:]]
             moved = sum(drain(left, parts[0])) + sum(sum(task.result()) for task in at_work)
             counts += partial_counts.sum(axis=0)
@@ -77,8 +76,8 @@ def _by_passes(ways: _Plain, centroids: FloatArray, max_iter: int, n_threads: in
     return LloydEnd(centroids, max_iter, False)
 
 
-class _Plain:
-    """All points with all centroids."""
+class FullPass:
+    """Compare all points with all centroids."""
 
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
         self.tiles = tiles
@@ -86,44 +85,44 @@ class _Plain:
         self.labels, self.scratch = new_labels(len(tiles), k), new_labels(len(tiles), k)
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        """What pass `t` does with a share of the tiles. In the pass before, so many points `moved`."""
-        negated, halves = group(centroids)
+        """What pass `t` does with a share of the tiles; `moved` points changed their cell in the pass before."""
+        negated, half_norms = interleave_centroids(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n = self.n - share.start * LANES
-            return int(reassign(self.tiles[share], n, negated, halves, before, labels, counts, sums))
+            return int(reassign(self.tiles[share], n, negated, half_norms, before, labels, counts, sums))
 
         return part
 
 
-class _Nearby(_Plain):
-    """All points with the centroids near them. Works on a sorted copy."""
+class PrunedPass(FullPass):
+    """Compare each block of points with the centroids near it. Works on a sorted copy."""
 
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
         super().__init__(morton_sorted(tiles, n), n, k)
         self.balls = bounding_balls(self.tiles, n)
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        """See `_Plain`."""
-        (negated, halves), error = group(centroids), score_error(centroids)
+        """See `FullPass`."""
+        (negated, half_norms), error = interleave_centroids(centroids), score_error(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n, tiles = self.n - share.start * LANES, self.tiles[share]
             balls = self.balls[share.start // BLOCK : -(-share.stop // BLOCK)]
-            return int(reassign_nearby(tiles, n, negated, halves, error, balls, before, labels, counts, sums))
+            return int(reassign_pruned(tiles, n, negated, half_norms, error, balls, before, labels, counts, sums))
 
         return part
 
 
-class _Bounded(_Plain):
-    """Doubtful points with all centroids.
+class HamerlyPass(FullPass):
+    """Compare only the points whose label is in doubt with all centroids.
 
-    Bounds cost a little, and pay once most points stay where they are. So they are begun when few points move; where
-    nearly all points are doubtful all the same, they are dropped until half as many points move.
+    Keeping bounds pays only once most points stay in their cells. So they are set up when few points move, and dropped
+    again, until half as many move, if nearly all points turn out to be in doubt.
     """
 
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
@@ -134,20 +133,22 @@ class _Bounded(_Plain):
         self.seen: list[int] = []
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        """See `_Plain`."""
+        """See `FullPass`."""
         if 8 * sum(self.seen) > 7 * self.n:
             self.before, self.begin_at = None, moved // 2
         self.seen = []
         if t == 0 or (self.before is None and moved > self.begin_at):
             return super().next_pass(centroids, t, moved)
-        (negated, halves), error = group(centroids), score_error(centroids)
+        (negated, half_norms), error = interleave_centroids(centroids), score_error(centroids)
         moved_by = np.zeros(0) if self.before is None else distances_moved(self.before, centroids)
         self.before = centroids.copy()
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             n, labels, bounds = self.n - share.start * LANES, self.labels[share], self.bounds[share]
             tiles = self.tiles[share]
-            n_moved, seen = reassign_bounded(tiles, n, negated, halves, error, moved_by, labels, bounds, counts, sums)
+            n_moved, seen = reassign_hamerly(
+                tiles, n, negated, half_norms, error, moved_by, labels, bounds, counts, sums
+            )
             if len(moved_by):
                 self.seen.append(int(seen))
             return int(n_moved)

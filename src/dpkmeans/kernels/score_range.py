@@ -8,8 +8,8 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.kernels.assign import compiled
 from dpkmeans.kernels.candidate_costs import distinct
+from dpkmeans.kernels.jit import compiled
 
 MAX_WORK = 2**25
 """Above this many multiplications the bound on a round's sensitivity is taken from the box alone."""

@@ -24,14 +24,15 @@ POINTS, INDICES = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 
 
 def _nearest_in_tile(
-    typing_context: Any, tiles: Any, t: Any, centroids: Any, halves: Any, before: Any, labels: Any, row: Any
+    typing_context: Any, tiles: Any, t: Any, centroids: Any, half_norms: Any, before: Any, labels: Any, row: Any
 ) -> Any:
     """Write the nearest centroid of the points of tile `t`, ties to the first, into `labels[row]`.
 
-    `tiles` has shape (tiles, d, LANES), float32; `centroids` and `halves` come from `kernels.group`; `before` and
-    `labels` have shape (rows, LANES) and one integer type. Returns the lanes in which `before[row]` differs, as bits.
+    `tiles` has shape (tiles, d, LANES), float32; `centroids` and `half_norms` come from `assign.interleave_centroids`;
+    `before` and `labels` have shape (rows, LANES) and one integer type. Returns the lanes in which `before[row]`
+    differs, as bits.
     """
-    signature = types.uint32(tiles, types.intp, centroids, halves, before, labels, types.intp)
+    signature = types.uint32(tiles, types.intp, centroids, half_norms, before, labels, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = _Code(context, builder, signature, args)
@@ -45,14 +46,14 @@ def _two_nearest_in_tile(
     tiles: Any,
     t: Any,
     centroids: Any,
-    halves: Any,
+    half_norms: Any,
     before: Any,
     labels: Any,
     row: Any,
     scores: Any,
 ) -> Any:
     """`nearest_in_tile` that also writes the lowest and the second lowest score into `scores` (2, LANES), float32."""
-    signature = types.uint32(tiles, types.intp, centroids, halves, before, labels, types.intp, scores)
+    signature = types.uint32(tiles, types.intp, centroids, half_norms, before, labels, types.intp, scores)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = _Code(context, builder, signature, args)
@@ -74,7 +75,7 @@ def _everywhere(index: int) -> Any:
 
 
 class _Code:
-    """Writes LLVM for the search through the groups of centroids. Arguments 0, 2, 3 are tiles, centroids, halves."""
+    """Writes LLVM for the search through the groups of centroids. Arguments 0, 2, 3: tiles, centroids, half norms."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.builder = builder
@@ -196,14 +197,14 @@ class _Code:
         nothing = [ir.Constant(POINTS, [float("inf")] * LANES), _everywhere(0)]
         if with_second:
             nothing.append(nothing[0])
-        halves = self.arrays[3].data
-        indices = builder.gep(halves, [builder.extract_value(self.arrays[3].shape, 1)])
+        half_norms = self.arrays[3].data
+        indices = builder.gep(half_norms, [builder.extract_value(self.arrays[3].shape, 1)])
         indices = builder.bitcast(indices, INT32.as_pointer())
         builder.branch(loop)
         builder.position_at_end(loop)
         group, best = builder.phi(INT64), [builder.phi(value.type) for value in nothing]
         place = builder.mul(group, self.number(GROUP))
-        starts = self.everywhere(self.entry(halves, place), POINTS)
+        starts = self.everywhere(self.entry(half_norms, place), POINTS)
         totals = self.scores(tile, self.entry(self.arrays[2].data, place, self.n_features), starts, fixed)
         names = self.everywhere(self.entry(indices, place), INDICES)
         rivals = [[score, name, *nothing[2:]] for score, name in zip(totals, names, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import FloatArray, LabelArray
-from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.jit import compiled
 
 
 @compiled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.simd_f64 import first_lowest, square_distances
 

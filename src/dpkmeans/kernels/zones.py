@@ -13,8 +13,8 @@ import numpy as np
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.exact import Exact
-from dpkmeans.engines.block_tasks import cost_of, new_labels
-from dpkmeans.kernels.assign import compiled, group, reassign
+from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign
+from dpkmeans.kernels.jit import compiled
 
 POSTERIOR, PRIOR, CLIPPED_PRIOR = 0, 1, 2
 ROOM = 32  # steps in one call
@@ -100,19 +100,19 @@ def zone_steps(
     means, controller, offset = np.empty(centroids.shape), np.empty(centroids.shape), np.empty(len(centroids))
     ahead_labels = np.empty_like(labels)
     for step in range(len(epsilons)):
-        negated, halves = group(centroids)
+        negated, half_norms = interleave_centroids(centroids)
         first = step == 0 and not started
         old = before[:0] if first else before
-        if reassign(tiles, n, negated, halves, old, labels, counts, sums) == 0:
+        if reassign(tiles, n, negated, half_norms, old, labels, counts, sums) == 0:
             return step, True
         all_counts[step], all_sums[step] = counts, sums
         _means(counts, sums, centroids, means)
         if strategy == POSTERIOR:
             _turned_far_points(centroids, means, rng, controller)
         else:
-            negated, halves = group(means)
+            negated, half_norms = interleave_centroids(means)
             ahead_counts, ahead_sums = counts.copy(), sums.copy()
-            reassign(tiles, n, negated, halves, labels, ahead_labels, ahead_counts, ahead_sums)
+            reassign(tiles, n, negated, half_norms, labels, ahead_labels, ahead_counts, ahead_sums)
             _means(ahead_counts, ahead_sums, means, controller)
             if strategy == CLIPPED_PRIOR:
                 _pull_back(centroids, means, controller)

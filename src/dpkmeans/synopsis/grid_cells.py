@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
-from dpkmeans.kernels.assign import compiled
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
-from dpkmeans.kernels.assign import compiled, group
+from dpkmeans.kernels.assign import interleave_centroids
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES, nearest_in_tile
 
 UNIT = 2**20
@@ -31,8 +32,8 @@ class Residuals:
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""
-        groups, halves = group(np.ascontiguousarray(self.centroids))
-        _add_residuals(tiles, n, groups, halves, self.centroids, self.radius, table)
+        groups, half_norms = interleave_centroids(np.ascontiguousarray(self.centroids))
+        _add_residuals(tiles, n, groups, half_norms, self.centroids, self.radius, table)
 
 
 @compiled
@@ -40,14 +41,14 @@ def _add_residuals(
     tiles: Float32Array,
     n: int,
     groups: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     centroids: FloatArray,
     radius: FloatArray,
     table: IntArray,
 ) -> None:
     labels = np.zeros((1, LANES), np.int32)
     for t in range(len(tiles)):
-        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
+        nearest_in_tile(tiles, t, groups, half_norms, labels, labels, 0)
         for w in range(min(LANES, n - t * LANES)):
             c = labels[0, w]
             table[c, 0] += UNIT
@@ -74,8 +75,8 @@ class ResidualSizes:
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""
-        groups, halves = group(np.ascontiguousarray(self.centroids))
-        _add_sizes(tiles, n, groups, halves, self.centroids, self.half, self.edges, table)
+        groups, half_norms = interleave_centroids(np.ascontiguousarray(self.centroids))
+        _add_sizes(tiles, n, groups, half_norms, self.centroids, self.half, self.edges, table)
 
 
 @compiled
@@ -83,7 +84,7 @@ def _add_sizes(
     tiles: Float32Array,
     n: int,
     groups: Float32Array,
-    halves: Float32Array,
+    half_norms: Float32Array,
     centroids: FloatArray,
     half: FloatArray,
     edges: FloatArray,
@@ -91,7 +92,7 @@ def _add_sizes(
 ) -> None:
     labels = np.zeros((1, LANES), np.int32)
     for t in range(len(tiles)):
-        nearest_in_tile(tiles, t, groups, halves, labels, labels, 0)
+        nearest_in_tile(tiles, t, groups, half_norms, labels, labels, 0)
         for w in range(min(LANES, n - t * LANES)):
             for j in range(len(half)):
                 size = abs(tiles[t, j, w] - centroids[labels[0, w], j]) / half[j] if half[j] > 0.0 else 0.0

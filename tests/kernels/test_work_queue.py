@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkmeans.engines.work_queue import drain, interleave, split_evenly
+from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
 
 
 @given(st.integers(0, 200), st.integers(1, 20))

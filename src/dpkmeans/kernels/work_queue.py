@@ -1,6 +1,6 @@
-"""Work for several threads, cut into shares: whoever is done takes the next, so nobody waits for one that is held up.
+"""Work shared by several threads: an idle thread takes the next item, so that none waits for a delayed one.
 
-Which thread takes which share must not matter to the result.
+The result must not depend on which thread takes which item.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def split_evenly(n_items: int, n_parts: int) -> list[slice]:
 
 
 def interleave(items: Sequence[T], n_threads: int) -> deque[T]:
-    """All items, so ordered that neighbours are not taken at the same time: threads then share no page of memory.
+    """All items in an order in which neighbours are not taken at the same time, so that threads share no memory page.
 
     >>> list(interleave("abcdef", 2))
     ['a', 'd', 'b', 'e', 'c', 'f']
@@ -37,7 +37,7 @@ def interleave(items: Sequence[T], n_threads: int) -> deque[T]:
 
 
 def drain(left: deque[T], do: Callable[[T], A]) -> list[A]:
-    """`do` with what is left until nothing is, beside other threads at the same; the results of this one."""
+    """Pop and process items until the shared deque is empty; return this thread's results."""
     results: list[A] = []
     while True:
         try:
