@@ -1,15 +1,63 @@
-"""Every error that the library raises on purpose. Messages say what is wrong, what was got, what to do.
+"""Every error and warning of this library: what is wrong, what was given, what to do.
 
-No message holds a value, a count or a row of private data.
+Errors carry the name of the parameter and a hint apart from the message, so that Python shows `n_clusters` and the
+command shows `--k`. No message holds a value, a count or a row of private data.
 """
 
+from __future__ import annotations
 
-class DPKMeansError(Exception):
+from ast import literal_eval
+from collections.abc import Callable
+from string import Formatter
+
+Notation = Callable[[str, object], str]
+"""Writes a parameter, and its value unless that is None, as the reader would write them."""
+
+
+def in_python(parameter: str, value: object = None) -> str:
+    """A parameter as an argument in Python.
+
+    >>> in_python("guarantee"), in_python("guarantee", "none")
+    ('guarantee', "guarantee='none'")
+    """
+    return parameter if value is None else f"{parameter}={value!r}"
+
+
+class Explained(Exception):
+    """What errors and warnings share: a message, the parameter that it is about, and a hint.
+
+    The text is `parameter` (with `value`, if there is one), `message`, `hint`. In the hint, `{epsilon}` stands for a
+    parameter and `{epsilon=1.0}` for a parameter with a value, a Python literal.
+
+    >>> print(MethodError("must be at least 1; got 0.", parameter="n_clusters"))
+    n_clusters must be at least 1; got 0.
+    >>> print(BudgetError("No total was given.", hint="Write, say, {epsilon=1.0}."))
+    No total was given. Write, say, epsilon=1.0.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None, value: object = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.parameter, self.value, self.hint = message, parameter, value, hint
+
+    def in_words(self, notation: Notation = in_python) -> str:
+        """The whole text, with every parameter written in `notation`."""
+        subject = [] if self.parameter is None else [notation(self.parameter, self.value)]
+        hint = ""
+        for text, field, _, _ in Formatter().parse(self.hint):
+            name, _, literal = (field or "").partition("=")
+            hint += text + (notation(name, literal_eval(literal) if literal else None) if name else "")
+        return " ".join([*subject, self.message, *([hint] if hint else [])])
+
+    def __str__(self) -> str:
+        return self.in_words()
+
+
+class DPKMeansError(Explained):
     """Base of all errors of this library."""
 
 
 class BoundsError(DPKMeansError, ValueError):
-    """The public box is missing, reversed, not finite, or of the wrong shape."""
+    """The public bounds are missing, reversed, not finite, or of the wrong shape."""
 
 
 class DataError(DPKMeansError, ValueError):
@@ -21,7 +69,7 @@ class DataTypeError(DataError, TypeError):
 
 
 class BudgetError(DPKMeansError, ValueError):
-    """An epsilon that is not usable, or a spend that would pass the promised total."""
+    """An unusable epsilon, or a spend that would exceed the promised total."""
 
 
 class GuaranteeError(DPKMeansError, ValueError):
@@ -40,13 +88,25 @@ class LedgerError(FileError):
     """A durable ledger that cannot be used: missing, read-only, full, damaged, in use, or from a newer version."""
 
 
-class NotConvergedWarning(UserWarning):
+class DPKMeansWarning(Explained, UserWarning):
+    """Base of all warnings of this library."""
+
+
+class NotConvergedWarning(DPKMeansWarning):
     """`max_iter` ended a run that would otherwise have stopped by itself."""
 
 
-class WeakSignalWarning(UserWarning):
-    """From public quantities alone: too few records for this epsilon, or a box that says too little."""
+class WeakSignalWarning(DPKMeansWarning):
+    """From public quantities alone: too few records for this epsilon, or bounds that are far too wide."""
 
 
-class UnsettledWarning(UserWarning):
-    """A finished fit could not give back what it reserved in a durable ledger: all of it stays spent."""
+class UnsettledWarning(DPKMeansWarning):
+    """A finished fit could not return what it had reserved in a durable ledger: all of it stays spent."""
+
+
+class TightBoundsWarning(DPKMeansWarning):
+    """The bounds equal the extremes of the records, as if they had been computed from them.
+
+    For the data holder only: it depends on the records. It is never raised as an error, whatever the filters say, so
+    that whether a fit succeeds does not depend on them.
+    """

@@ -280,9 +280,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def _checked_n_clusters(self) -> int:
         k = self.n_clusters
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise MethodError(f"n_clusters must be a whole number of at least 1; got {k!r}.")
+            raise MethodError(f"must be a whole number of at least 1; got {k!r}.", parameter="n_clusters")
         if k > MAX_CLUSTERS:
-            raise MethodError(f"n_clusters must be at most {MAX_CLUSTERS}; got {k}.")
+            raise MethodError(f"must be at most {MAX_CLUSTERS}; got {k}.", parameter="n_clusters")
         return int(k)
 
     def _method(self) -> Method:
@@ -297,8 +297,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             return make_method(DEFAULT_METHOD if self.method is None else self.method, **options)
         if not hasattr(self.method, "offers") or not hasattr(self.method, "run"):
             raise MethodError(
-                f"method must be a name or a method value; got {self.method!r}. "
-                "Write method='posterior' or method=posterior(step_epsilon=0.1), for example."
+                f"must be a name or a method value; got {self.method!r}.",
+                parameter="method",
+                hint="Write {method='posterior'} or method=posterior(step_epsilon=0.1), for example.",
             )
         given = sorted(name for name, value in options.items() if value is not None)
         if given:
@@ -309,14 +310,22 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """The fit's account in a durable ledger. Refuses here what the cap does not allow."""
         if self.ledger is None or isinstance(self.ledger, Ledger):
             if self.dataset is not None:
-                raise MethodError("dataset names the records in a durable ledger; write ledger='ledger.db' as well.")
+                raise MethodError(
+                    "names the records in a durable ledger.",
+                    parameter="dataset",
+                    hint="Write {ledger='ledger.db'} as well.",
+                )
             return None
         if self.dataset is None:
-            raise MethodError("a durable ledger needs the name of the records in it: write dataset='visits', say.")
+            raise MethodError(
+                "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
+            )
         if isinstance(self.ledger, DurableLedger):
             return self.ledger.account(self.dataset, promised=self.epsilon, note=method.name)
         if not isinstance(self.ledger, str | PathLike):
-            raise MethodError(f"ledger must be a Ledger, a DurableLedger or a path; got {type(self.ledger).__name__}.")
+            raise MethodError(
+                f"must be a Ledger, a DurableLedger or a path; got {type(self.ledger).__name__}.", parameter="ledger"
+            )
         return DurableLedger(Path(self.ledger)).account(self.dataset, promised=self.epsilon, note=method.name)
 
     def _parent(self) -> Ledger | None:
@@ -327,14 +336,23 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if self.bounds_epsilon is None:
             return None
         if self.bounds is not None:
-            raise BoundsError("give bounds or bounds_epsilon, not both. With public bounds nothing is spent on them.")
+            raise BoundsError(
+                "bounds were given, and an estimate of them was asked for.",
+                hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
+            )
         if opened.chunks is None:
-            raise MethodError("bounds_epsilon works for arrays, frames and files, not for Dask and Spark. Give bounds.")
+            raise MethodError(
+                "works for arrays, frames and files, not for Dask and Spark.",
+                parameter="bounds_epsilon",
+                hint="Give {bounds}.",
+            )
         share = Epsilon.of(self.bounds_epsilon, "bounds_epsilon")
         if self.epsilon is not None and share.nano >= Epsilon.of(self.epsilon).nano:
             raise BudgetError(
-                f"bounds_epsilon={self.bounds_epsilon} leaves nothing of epsilon={self.epsilon} for the clusters. "
-                "A tenth of it is a good share."
+                f"leaves nothing of the total, {self.epsilon}, for the clusters.",
+                parameter="bounds_epsilon",
+                value=self.bounds_epsilon,
+                hint="A tenth of {epsilon} is a good share.",
             )
         return share
 
@@ -343,7 +361,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             try:
                 return opened.read_bounds()
             except BoundsError as error:
-                raise DataError(str(error)) from None
+                raise DataError(error.message, hint=error.hint) from None
         return Bounds.of(self.bounds, opened.n_features)
 
     def _unit_centroids(self) -> FloatArray:

@@ -79,10 +79,16 @@ def _account(
     """An account in a durable ledger, if there is one. Refuses here what the cap does not allow."""
     if ledger is None or isinstance(ledger, Ledger):
         if dataset is not None:
-            raise MethodError("dataset names the records in a durable ledger; write ledger='ledger.db' as well.")
+            raise MethodError(
+                "names the records in a durable ledger.",
+                parameter="dataset",
+                hint="Write {ledger='ledger.db'} as well.",
+            )
         return None
     if dataset is None:
-        raise MethodError("a durable ledger needs the name of the records in it: write dataset='visits', say.")
+        raise MethodError(
+            "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
+        )
     store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
     return store.account(dataset, promised=epsilon, note="synopsis")
 

@@ -7,7 +7,7 @@ violation, 130 interrupted, 143 terminated. Whatever a fit spent before it was i
 from __future__ import annotations
 
 import os
-import re
+import shlex
 import signal
 import sys
 import threading
@@ -19,12 +19,11 @@ from dpkmeans.errors import (
     BoundsError,
     BudgetError,
     DataError,
+    DPKMeansWarning,
+    Explained,
     FileError,
     GuaranteeError,
     MethodError,
-    NotConvergedWarning,
-    UnsettledWarning,
-    WeakSignalWarning,
 )
 
 DONE, FAULT, USAGE, REFUSED, DATA, VIOLATION, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 3, 4, 5, 130, 141, 143
@@ -38,23 +37,8 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (FileError, DATA),
 )
 
-# The library's messages name Python arguments; here they are options.
-_AS_OPTIONS = (
-    (r"bounds=\(0, 1\) or bounds=\(lower, upper\) with one number per feature", "--bounds 0:1 or --bounds 0:10,-5:5"),
-    (r"bounds='from data'", '--bounds "from data"'),
-    (r"\bguarantee='(\w+)'", r"--guarantee \1"),
-    (r"\bmethod='(\w+)'", r"--method \1"),
-    (r"\bledger='([\w.]+)'", r"--ledger \1"),
-    (r"\bnulls='(\w+)'", r"--nulls \1"),
-    (r"\bengine='(\w+)'", r"--engine \1"),
-    (r"\bdataset='(\w+)'", r"--dataset \1"),
-    (r"(?<![\w-])(epsilon|step_epsilon|release_epsilon|bounds_epsilon)=([\d.]+\d)", r"--\1 \2"),
-    (r"(?<![\w-])bounds_epsilon\b", "--bounds-epsilon"),
-    (r"\bn_clusters=(\d+)", r"--k \1"),
-    (r"\bn_clusters\b", "--k"),
-    (r"\bA random_state\b", "A --seed"),
-    (r"--(step|release|bounds)_epsilon", r"--\1-epsilon"),
-)
+# Options that are not called like the parameter they set.
+_OPTIONS = {"n_clusters": "--k", "random_state": "--seed"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,17 +90,32 @@ def _terminable() -> Iterator[None]:
 def _outcome(error: Exception) -> int:
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
-            return _fail(_in_options(str(error)), code)
+            return _fail(_in_words(error), code)
     if isinstance(error, MemoryError):
         return _fail("there is not enough memory for this. Use fewer columns or records.", DATA)
     # An unforeseen exception may quote a record, so only its type is shown.
     return _fail(f"unexpected {type(error).__name__}. This is a fault in dpkmeans; please report it.", FAULT)
 
 
-def _in_options(message: str) -> str:
-    for pattern, replacement in _AS_OPTIONS:
-        message = re.sub(pattern, replacement, message)
-    return message
+def _in_words(error: Exception | str) -> str:
+    return error.in_words(as_option) if isinstance(error, Explained) else str(error)
+
+
+def as_option(parameter: str, value: object = None) -> str:
+    """A parameter of the library as the option that sets it.
+
+    >>> as_option("n_clusters"), as_option("header", False), as_option("bounds", ([0, -5], [10, 5]))
+    ('--k', '--no-header', '--bounds 0:10,-5:5')
+    """
+    option = _OPTIONS.get(parameter, f"--{parameter.replace('_', '-')}")
+    if value is None or value is True:
+        return option
+    if value is False:
+        return option.replace("--", "--no-")
+    if isinstance(value, tuple):  # bounds: one pair for all features, or one list for each side
+        low, high = (side if isinstance(side, list) else [side] for side in value)
+        value = ",".join(f"{a}:{b}" for a, b in zip(low, high, strict=True))
+    return f"{option} {shlex.quote(str(value))}"
 
 
 def _fail(message: str, code: int) -> int:
@@ -126,11 +125,10 @@ def _fail(message: str, code: int) -> int:
 
 def _show_own_warnings_only() -> None:
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"warning: {printable(_in_options(str(message)))}", file=sys.stderr)
+        print(f"warning: {printable(_in_words(message))}", file=sys.stderr)
 
     warnings.simplefilter("ignore")
-    for category in (NotConvergedWarning, UnsettledWarning, WeakSignalWarning):
-        warnings.simplefilter("always", category)
+    warnings.simplefilter("always", DPKMeansWarning)
     warnings.showwarning = show
 
 

@@ -17,8 +17,8 @@ FROM_DATA = "from data"
 _CHUNK = 2**16
 
 _WHAT_TO_DO = (
-    "Give bounds that are known without looking at the data, such as bounds=(0, 1) or bounds=(lower, upper) with "
-    "one number per feature; bounds='from data' reads them from the records and makes the result not private."
+    "Give bounds that are known without looking at the data, such as {bounds=(0, 1)} or, one by one for each feature, "
+    "{bounds=([0, -5], [10, 5])}; {bounds='from data'} reads them from the records and makes the result not private."
 )
 
 
@@ -55,17 +55,18 @@ class Bounds:
                 )
             return bounds._with_a_side()
         if bounds is None:
-            raise BoundsError(f"bounds are missing. {_WHAT_TO_DO}")
+            raise BoundsError("are missing.", parameter="bounds", hint=_WHAT_TO_DO)
         if isinstance(bounds, str):
-            raise BoundsError(f"bounds must be a pair (lower, upper); got {bounds!r}. {_WHAT_TO_DO}")
+            raise BoundsError(f"must be a pair (lower, upper); got {bounds!r}.", parameter="bounds", hint=_WHAT_TO_DO)
         try:
             low, high = bounds
             lower = np.broadcast_to(np.asarray(low, dtype=np.float64), (n_features,))
             upper = np.broadcast_to(np.asarray(high, dtype=np.float64), (n_features,))
         except (TypeError, ValueError):
             raise BoundsError(
-                f"bounds must be a pair (lower, upper), each one number or {n_features} numbers; "
-                f"got {type(bounds).__name__}. {_WHAT_TO_DO}"
+                f"must be a pair (lower, upper), each one number or {n_features} numbers; got {type(bounds).__name__}.",
+                parameter="bounds",
+                hint=_WHAT_TO_DO,
             ) from None
         return cls(tuple(lower.tolist()), tuple(upper.tolist()))._with_a_side()
 
@@ -75,7 +76,7 @@ class Bounds:
         with np.errstate(over="ignore"):  # a long double may be infinite as a float64
             lower, upper = np.asarray(X.min(axis=0), np.float64), np.asarray(X.max(axis=0), np.float64)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
-            raise BoundsError(f"bounds cannot be read from records that hold NaN or infinity. {_WHAT_TO_DO}")
+            raise BoundsError("bounds cannot be read from records that hold NaN or infinity.", hint=_WHAT_TO_DO)
         if max(np.abs(lower).max(), np.abs(upper).max()) > LIMIT:  # the values are records' own: not shown
             raise BoundsError("bounds must lie within 2^500; some records do not. Rescale the features.")
         return cls(tuple(lower.tolist()), tuple(upper.tolist()), from_data=True)
@@ -87,9 +88,11 @@ class Bounds:
             )
         for j, (lo, hi) in enumerate(zip(self.lower, self.upper, strict=True)):
             if not (np.isfinite(lo) and np.isfinite(hi)):
-                raise BoundsError(f"bounds must be finite; feature {j} has lower={lo}, upper={hi}. {_WHAT_TO_DO}")
+                raise BoundsError(f"bounds must be finite; feature {j} has lower={lo}, upper={hi}.", hint=_WHAT_TO_DO)
             if lo > hi:
-                raise BoundsError(f"lower must be below upper; feature {j} has lower={lo}, upper={hi}. {_WHAT_TO_DO}")
+                raise BoundsError(
+                    f"lower must be below upper; feature {j} has lower={lo}, upper={hi}.", hint=_WHAT_TO_DO
+                )
             if max(abs(lo), abs(hi)) > LIMIT:
                 raise BoundsError(
                     f"bounds must lie within 2^500; feature {j} has lower={lo}, upper={hi}. Rescale the feature."
@@ -103,7 +106,7 @@ class Bounds:
     def _with_a_side(self) -> Bounds:
         if not self.from_data and self.lower == self.upper:
             raise BoundsError(
-                f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]}). {_WHAT_TO_DO}"
+                f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]}).", hint=_WHAT_TO_DO
             )
         return self
 

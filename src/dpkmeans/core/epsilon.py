@@ -29,24 +29,26 @@ class Epsilon:
         """The budget that was written as `value`; refuses what is no positive, finite number."""
         if isinstance(value, Epsilon):
             if value.nano < 1:
-                raise BudgetError(f"{name} must be at least 1e-9; got {value}.")
+                raise BudgetError(f"must be at least 1e-9; got {value}.", parameter=name)
             return value
+        example = f"Write {{{name}=1.0}}, for example."
         try:
             number = float(value)
         except (TypeError, ValueError):
-            raise BudgetError(f"{name} must be a number; got {value!r}. Write {name}=1.0, for example.") from None
+            raise BudgetError(f"must be a number; got {value!r}.", parameter=name, hint=example) from None
         except OverflowError:
             number = math.inf
         if not math.isfinite(number) or number <= 0:
-            raise BudgetError(f"{name} must be positive and finite; got {number}. Write {name}=1.0, for example.")
+            raise BudgetError(f"must be positive and finite; got {number}.", parameter=name, hint=example)
         if number > LARGEST:
             raise BudgetError(
-                f"{name} must be at most {LARGEST}; got {number}. A budget that large protects nothing: "
-                "use method='lloyd' with guarantee='none' if that is meant."
+                f"must be at most {LARGEST}; got {number}. A budget that large protects nothing.",
+                parameter=name,
+                hint="If that is meant, use {method='lloyd'} with {guarantee='none'}.",
             )
         nano = int(Decimal(repr(number)) * NANO)
         if nano < 1:
-            raise BudgetError(f"{name} must be at least 1e-9; got {number}. No result at such a budget has any use.")
+            raise BudgetError(f"must be at least 1e-9; got {number}. Nothing useful can be released.", parameter=name)
         return cls(nano)
 
     @property

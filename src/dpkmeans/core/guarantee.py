@@ -62,7 +62,7 @@ def as_label(label: str) -> Label:
     for known in LABELS:
         if label == known:
             return known
-    raise GuaranteeError(f"guarantee must be one of 'proved', 'paper', 'none'; got {label!r}.")
+    raise GuaranteeError(f"must be one of 'proved', 'paper', 'none'; got {label!r}.", parameter="guarantee")
 
 
 def check_accepted(offered: Guarantee, accepted: Label) -> None:
@@ -71,7 +71,8 @@ def check_accepted(offered: Guarantee, accepted: Label) -> None:
         why = " ".join(offered.reasons)
         raise GuaranteeError(
             f"This would give a result labelled {offered.label!r} ({MEANING[offered.label]}); the caller asks for at "
-            f"least {accepted!r}. {why} Change that, or accept it by writing guarantee={offered.label!r}."
+            f"least {accepted!r}. {why}",
+            hint=f"{_remedy(offered)}, or accept it by writing {{guarantee={offered.label!r}}}.",
         )
 
 
@@ -80,6 +81,10 @@ def check_accountable(offered: Guarantee) -> None:
     if offered.label == "none":
         why = " ".join(offered.reasons)
         raise GuaranteeError(
-            f"This result would not be private, so no budget of the ledger covers it. {why} Change that, or "
-            "leave the ledger out and keep the result with the records."
+            f"This result would not be private, so no budget of the ledger covers it. {why}",
+            hint=f"{_remedy(offered)}, or leave the ledger out and keep the result with the records.",
         )
+
+
+def _remedy(offered: Guarantee) -> str:
+    return "Leave {random_state} out" if offered.seeded else "Change that"

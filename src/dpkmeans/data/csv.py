@@ -37,7 +37,7 @@ def csv_source(paths: list[Path], files: Files) -> Source:
             names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
             spool, n_features = Spool(labels), len(chosen)
         if len(chosen) != n_features or (layout.names is None) != (names is None):
-            raise DataError(f"{path} has other columns than {paths[0]}. {SAME_COLUMNS}")
+            raise DataError(f"{path} has other columns than {paths[0]}.", hint=SAME_COLUMNS)
         keys = [str(j) for j in range(layout.n_columns)]
         wanted = [keys[j] for j in chosen]
         try:
@@ -71,7 +71,7 @@ def _bad_csv(path: Path, message: str, n_columns: int, names: tuple[str, ...] | 
         j = int(column[1])
         label = repr(names[j]) if names else f"number {j}"
         return DataError(
-            f"column {label} of {path} does not hold numbers only. Leave it out with --columns, or convert it."
+            f"column {label} of {path} does not hold numbers only.", hint="Leave it out with {columns}, or convert it."
         )
     return DataError(
         f"{path} is not a regular CSV file: some rows do not have as many cells as the first, which has {n_columns}. "

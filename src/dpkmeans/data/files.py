@@ -63,11 +63,11 @@ def _parquet_source(paths: list[Path], files: Files) -> Source:
             names = tuple(layout.names[j] for j in chosen)
         for name in names:
             if name not in layout.names:
-                raise DataError(f"{path} has no column {name!r}, which {paths[0]} has. {SAME_COLUMNS}")
+                raise DataError(f"{path} has no column {name!r}, which {paths[0]} has.", hint=SAME_COLUMNS)
             check_type(layout.types[layout.names.index(name)], f"column {name!r} of {path}")
         extra = sorted(set(layout.names) - set(names))
         if files.columns is None and extra:
-            raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not. {SAME_COLUMNS}")
+            raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
         pieces.append(ParquetPiece(str(path), names, tuple(range(len(layout.sizes))), layout.sizes))
     assert names is not None
     if not any(piece.n_rows for piece in pieces):
@@ -75,7 +75,7 @@ def _parquet_source(paths: list[Path], files: Files) -> Source:
     return Source(tuple(piece for piece in pieces if piece.n_rows), names, len(names), files.nulls)
 
 
-SAME_COLUMNS = "All files must have the same columns; choose those they share with --columns."
+SAME_COLUMNS = "All files must have the same columns; choose those they share with {columns}."
 
 
 @dataclass(frozen=True)

@@ -100,14 +100,15 @@ def _where(engine: Where) -> Stream | Dask | Spark | str | None:
     kinds: dict[str, type[Stream] | type[Dask] | type[Spark]] = {"stream": Stream, "dask": Dask, "spark": Spark}
     if not isinstance(engine, str) or engine not in kinds:
         raise MethodError(
-            f"engine must be one of {', '.join(ENGINES)}, or a value such as Dask(workers=2); got {engine!r}."
+            f"must be one of {', '.join(ENGINES)}, or a value such as Dask(workers=2); got {engine!r}.",
+            parameter="engine",
         )
     return kinds[engine]()
 
 
 def _only(where: Any, kind: type, what: str) -> Any:
     if where is not None and not isinstance(where, kind):
-        raise MethodError(f"{what} needs engine={kind.__name__.lower()!r}; got another one.")
+        raise MethodError(f"{what} needs its own engine.", hint=f"Write {{engine={kind.__name__.lower()!r}}}.")
     return where
 
 

@@ -59,7 +59,7 @@ class FrameSource:
 def checked_nulls(nulls: Nulls) -> Nulls:
     """Refuse what is not a known way to treat missing values."""
     if nulls not in NULLS:
-        raise MethodError(f"nulls must be one of {', '.join(NULLS)}; got {nulls!r}.")
+        raise MethodError(f"must be one of {', '.join(NULLS)}; got {nulls!r}.", parameter="nulls")
     return nulls
 
 
@@ -205,10 +205,11 @@ def check_type(kind: Any, place: str) -> None:
     from pyarrow import types
 
     if types.is_null(kind):
-        raise DataError(f"{place} is empty. Leave it out with --columns.")
+        raise DataError(f"{place} is empty.", hint="Leave it out with {columns}.")
     if not any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
         raise DataError(
-            f"{place} does not hold numbers only (its type is {kind}). Leave it out with --columns, or convert it."
+            f"{place} does not hold numbers only (its type is {kind}).",
+            hint="Leave it out with {columns}, or convert it.",
         )
 
 

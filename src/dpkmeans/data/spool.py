@@ -41,8 +41,9 @@ class Spool:
                 bad = np.isnan(np.asarray(column, dtype=np.float64))
                 if bad.any():
                     raise DataError(
-                        f"{batch.place(int(np.flatnonzero(bad)[0]), j)} has empty cells or NaN. Drop or fill those "
-                        "records first, or put the middle of the bounds in their place with nulls='midpoint'."
+                        f"{batch.place(int(np.flatnonzero(bad)[0]), j)} has empty cells or NaN.",
+                        hint="Drop or fill those records first, or put the middle of the bounds in their place with "
+                        "{nulls='midpoint'}.",
                     )
         arrays = [pa.array(np.asarray(column, dtype=np.float64)) for column in batch.columns]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema), row_group_size=_SPOOL_ROWS)

@@ -20,7 +20,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _MAX_FIRST_ROW = 2**20
 CSV_BLOCK = 2**24
-_HEADER_HINT = "Write --header if the first row holds names, --no-header if it is a record."
+_HEADER_HINT = "Write {header=True} if the first row holds names, {header=False} if it is a record."
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +128,8 @@ def csv_layout(source: Path, header: bool | None, *, zipped: bool) -> Layout:
         if any(numeric) and not all(numeric):
             raise DataError(
                 f"cannot tell whether the first row of {source} is a header: some of its cells are numbers, "
-                f"some are not. {_HEADER_HINT}"
+                "some are not.",
+                hint=_HEADER_HINT,
             )
         header = not any(numeric)
     if header and not more:
@@ -237,12 +238,12 @@ def _not_numbers(source: Path, table: Any, labels: list[str], place: int) -> Dat
 
     kind = table.column(place).type
     if types.is_null(kind):
-        return DataError(f"column {labels[place]} of {source} is empty. Leave it out with --columns.")
+        return DataError(f"column {labels[place]} of {source} is empty.", hint="Leave it out with {columns}.")
     good = [label for i, label in enumerate(labels) if _holds_numbers(table.column(i).type)]
     others = f"Numbers are in: {', '.join(good[:20])}." if good else "No column holds numbers."
     return DataError(
-        f"column {labels[place]} of {source} does not hold numbers only (its type is {kind}). "
-        f"Leave it out with --columns, or convert it. {others}"
+        f"column {labels[place]} of {source} does not hold numbers only (its type is {kind}). {others}",
+        hint="Leave it out with {columns}, or convert it.",
     )
 
 
@@ -250,8 +251,9 @@ def _as_numbers(source: Path, column: Any, label: str) -> FloatArray:
     values: FloatArray = np.asarray(column.cast("float64", safe=False).to_numpy(), dtype=np.float64)
     if column.null_count or np.isnan(values).any():
         raise DataError(
-            f"column {label} of {source} has empty cells or NaN. Drop or fill those records first, or put the middle "
-            "of the bounds in their place with nulls='midpoint'."
+            f"column {label} of {source} has empty cells or NaN.",
+            hint="Drop or fill those records first, or put the middle of the bounds in their place with "
+            "{nulls='midpoint'}.",
         )
     return values
 

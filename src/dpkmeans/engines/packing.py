@@ -65,8 +65,9 @@ def pack_batch(
         if missing and nulls == "refuse":
             row = int(np.flatnonzero(np.isnan(values))[0])
             raise DataError(
-                f"{batch.place(row, j)} has empty cells or NaN. Drop or fill those records first, or put the middle "
-                "of the bounds in their place with nulls='midpoint'."
+                f"{batch.place(row, j)} has empty cells or NaN.",
+                hint="Drop or fill those records first, or put the middle of the bounds in their place with "
+                "{nulls='midpoint'}.",
             )
     return Block(tiles, n, part, first)
 

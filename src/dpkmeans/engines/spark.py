@@ -6,6 +6,7 @@ from the RDD's lineage.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -30,7 +31,7 @@ A = TypeVar("A")
 class Failed:
     """Why a partition could not be packed; it travels in place of the blocks, since Spark would bury an error."""
 
-    message: str
+    error: DataError
 
 
 class SparkEngine(BlockEngine):
@@ -63,7 +64,7 @@ class SparkEngine(BlockEngine):
             try:
                 return read_piece(piece[1], bounds, nulls, piece[0])
             except DataError as error:
-                return [Failed(str(error))]
+                return [Failed(error)]
 
         return cls(session, rdd.flatMap(read), bounds, **options)
 
@@ -73,14 +74,14 @@ class SparkEngine(BlockEngine):
     ) -> SparkEngine:
         """A Spark frame: its rows cross from Java to Python once, as Arrow batches, and are packed there."""
         names = list(columns)
-        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed string")
+        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed binary")
         d = bounds.n_features
 
         def unpack(part: int, rows: Iterable[Any]) -> Iterator[Block | Failed]:
             first = 0
             for row in rows:
                 if row.failed is not None:
-                    yield Failed(row.failed)
+                    yield Failed(pickle.loads(row.failed))  # noqa: S301 (our own worker wrote it)
                 else:
                     tiles = np.frombuffer(row.tiles, np.float32).reshape(-1, d, 16)
                     yield Block(tiles, row.n, part, first)
@@ -116,7 +117,7 @@ class SparkEngine(BlockEngine):
             sizes: dict[int, int] = {}
             for part, n, failed in self._rdd.mapPartitions(_measure).collect():
                 if failed is not None:
-                    raise DataError(failed)
+                    raise failed
                 sizes[part] = n
             if not sizes:
                 raise DataError("the frame has no records. Give at least one.")
@@ -153,11 +154,11 @@ class _DealtEngine(BlockEngine):
         return cast(A, self._session.sparkContext.runJob(self._dealt, answer, [self._part])[0])
 
 
-def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, str | None]]:
+def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DataError | None]]:
     part, n = -1, 0
     for block in blocks:
         if isinstance(block, Failed):
-            yield part, 0, block.message
+            yield part, 0, block.error
             return
         part, n = block.part, n + block.n
     if part >= 0:
@@ -176,8 +177,8 @@ def _packer(names: list[str], bounds: Bounds, nulls: Nulls) -> Callable[[Iterabl
                     block = pack_batch(arrow_batch(batch, names, "the Spark frame"), bounds, nulls)
                     row = {"n": block.n, "tiles": block.tiles.tobytes(), "failed": None}
                 except DataError as error:
-                    row = {"n": 0, "tiles": None, "failed": str(error)}
-                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "string")])
+                    row = {"n": 0, "tiles": None, "failed": pickle.dumps(error)}
+                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "binary")])
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return pack

@@ -69,7 +69,7 @@ def guarantee_of(claim: Claim, bounds: Bounds, rng: Randomness) -> Guarantee:
     label, reasons = claim.label, list(claim.reasons)
     if rng.seeded:
         label = weakest(label, "none")
-        reasons.append("A random_state makes the noise predictable; leave it out.")
+        reasons.append("A seed (random_state) makes the noise predictable.")
     if bounds.from_data:
         label = weakest(label, "none")
         reasons.append("The bounds were read from the data; give public ones.")

@@ -105,7 +105,8 @@ def box_of(noisy: IntArray, epsilon: Epsilon) -> Bounds:
         if len(held) == 0:
             raise BoundsError(
                 f"the private estimate of the bounds found nothing for feature {j}: there are too few records for its "
-                "share of epsilon, which is spent. Give bounds, or more for bounds_epsilon."
+                "share of epsilon, which is spent.",
+                hint="Give {bounds}, or more for {bounds_epsilon}.",
             )
         low, high = float(borders[held[0]]), float(borders[held[-1] + 1])
         if 0 < low < high / TO_ZERO:

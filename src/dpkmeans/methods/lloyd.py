@@ -35,8 +35,9 @@ class Lloyd:
         end = reveal(engine.lloyd(first, self.max_iter), why="Lloyd's algorithm is not private")
         if not end.stopped:
             warnings.warn(
-                "lloyd was ended by max_iter before its assignment repeated; raise max_iter.",
-                NotConvergedWarning,
+                NotConvergedWarning(
+                    "lloyd was ended by max_iter before its assignment repeated;", hint="raise {max_iter}."
+                ),
                 stacklevel=3,
             )
         return make_release(

@@ -47,8 +47,9 @@ class PublicCount:
         whole = isinstance(self.n_records, (int, np.integer)) and not isinstance(self.n_records, bool)
         if not whole or not 1 <= self.n_records <= LARGEST:
             raise MethodError(
-                f"n_records must be a whole number from 1 to 2^33; got {self.n_records!r}. "
-                "Leave it out to spend a small share of epsilon on a noisy one."
+                f"must be a whole number from 1 to 2^33; got {self.n_records!r}.",
+                parameter="n_records",
+                hint="Leave it out to spend a small share of epsilon on a noisy count.",
             )
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:

@@ -81,7 +81,7 @@ class Ledger:
     def remaining(self) -> Epsilon:
         """What the promise leaves; an error where nothing was promised."""
         if self.promised is None:
-            raise BudgetError("This method splits a total, and none was given. Write, say, epsilon=1.0.")
+            raise BudgetError("This method splits a total, and none was given.", hint="Write, say, {epsilon=1.0}.")
         return self.promised - self.spent
 
     def spend(self, epsilon: Epsilon, label: str) -> None:

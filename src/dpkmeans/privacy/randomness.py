@@ -158,8 +158,9 @@ class Randomness:
         if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
             return cls.with_seed(int(random_state))
         raise MethodError(
-            "random_state must be None, an integer of at least 0, or a NumPy generator; "
-            f"got {random_state!r}. Leave it out for a private result."
+            f"must be None, an integer of at least 0, or a NumPy generator; got {random_state!r}.",
+            parameter="random_state",
+            hint="Leave it out for a private result.",
         )
 
 

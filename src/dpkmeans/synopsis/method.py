@@ -127,9 +127,11 @@ def build(
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
     if n_records * float(before) / k < WEAK_SIGNAL:
         warnings.warn(
-            f"n_records * epsilon / n_clusters is about {n_records * float(before) / k:.2g}; below {WEAK_SIGNAL:.0f} "
-            "no private method finds good clusters. Use more records, a larger epsilon or fewer clusters.",
-            WeakSignalWarning,
+            WeakSignalWarning(
+                f"records * epsilon / clusters is about {n_records * float(before) / k:.2g}; below {WEAK_SIGNAL:.0f} "
+                "no private method finds good clusters.",
+                hint="Use more records, a larger epsilon or fewer clusters.",
+            ),
             stacklevel=4,
         )
     d = int(np.count_nonzero(engine.bounds.unit_box))

@@ -274,7 +274,7 @@ class Synopsis:
 def check_n_clusters(k: Any) -> int:
     """A whole number of clusters, at least 1."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= MAX_CLUSTERS:
-        raise MethodError(f"n_clusters must be a whole number from 1 to {MAX_CLUSTERS}; got {k!r}.")
+        raise MethodError(f"must be a whole number from 1 to {MAX_CLUSTERS}; got {k!r}.", parameter="n_clusters")
     return int(k)
 
 

@@ -38,8 +38,10 @@ class SampledRows:
         n = reveal(engine.count(), why="a start from the records is not private")
         if not engine.released and n_clusters > n:
             raise DataError(
-                f"n_clusters={n_clusters} is larger than the number of records; a start from the records needs at "
-                "least one sample per cluster. Ask for fewer clusters, or give a start that is not drawn from them."
+                "is larger than the number of records; a start from the records needs at least one sample per cluster.",
+                parameter="n_clusters",
+                value=n_clusters,
+                hint="Ask for fewer clusters, or give an {init} that is not drawn from the records.",
             )
         return reveal(engine.sample_rows(n_clusters, rng), why="a start from the records is not private")
 
@@ -57,10 +59,12 @@ class Given:
         try:
             array = np.asarray(points, dtype=np.float64)
         except (TypeError, ValueError):
-            raise MethodError("init must be an array of numbers, shape (n_clusters, n_features); it is not.") from None
+            raise MethodError(
+                "must be an array of numbers, shape (n_clusters, n_features); it is not.", parameter="init"
+            ) from None
         if array.ndim != 2 or not np.isfinite(array).all():
             raise MethodError(
-                f"init must be a finite array of shape (n_clusters, n_features); got shape {array.shape}."
+                f"must be a finite array of shape (n_clusters, n_features); got shape {array.shape}.", parameter="init"
             )
         return cls(tuple(map(tuple, array.tolist())))
 
@@ -69,8 +73,8 @@ class Given:
         points = np.asarray(self.points)
         if points.shape != (n_clusters, engine.n_features):
             raise MethodError(
-                f"init must have shape (n_clusters, n_features) = {(n_clusters, engine.n_features)}; "
-                f"got {points.shape}."
+                f"must have shape (n_clusters, n_features) = {(n_clusters, engine.n_features)}; got {points.shape}.",
+                parameter="init",
             )
         return engine.bounds.unit_of(points)
 
@@ -146,7 +150,7 @@ def as_start(init: str | Start | Sequence[Any] | FloatArray) -> Start:
     """A start from what a user writes: a name, a start, or an array of centroids."""
     if isinstance(init, str):
         if init not in STARTS:
-            raise MethodError(f"init must be one of {sorted(STARTS)} or an array; got {init!r}.")
+            raise MethodError(f"must be one of {sorted(STARTS)} or an array; got {init!r}.", parameter="init")
         return STARTS[init]
     if hasattr(init, "centroids"):
         return init  # type: ignore[return-value]

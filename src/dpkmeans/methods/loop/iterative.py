@@ -52,8 +52,9 @@ class IterativeMethod:
         end = iterate_whole(engine, first, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
         if isinstance(self.stop, Repeats) and not end.stopped:
             warnings.warn(
-                f"{self.name} was ended by max_iter before its assignment repeated; raise max_iter.",
-                NotConvergedWarning,
+                NotConvergedWarning(
+                    f"{self.name} was ended by max_iter before its assignment repeated;", hint="raise {max_iter}."
+                ),
                 stacklevel=3,
             )
         return make_release(

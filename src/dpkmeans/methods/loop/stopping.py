@@ -43,7 +43,7 @@ class AfterPlan:
 def check_max_iter(max_iter: int) -> int:
     """A whole number of at least 1."""
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
-        raise MethodError(f"max_iter must be a whole number of at least 1; got {max_iter!r}.")
+        raise MethodError(f"must be a whole number of at least 1; got {max_iter!r}.", parameter="max_iter")
     if max_iter > MAX_ITERATIONS:
-        raise MethodError(f"max_iter must be at most {MAX_ITERATIONS}; got {max_iter}.")
+        raise MethodError(f"must be at most {MAX_ITERATIONS}; got {max_iter}.", parameter="max_iter")
     return int(max_iter)
