@@ -11,7 +11,7 @@ from dpkmeans.engines import block_engine as blocks
 from dpkmeans.engines.cost_task import Costs
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.candidate_costs import distinct
+from dpkmeans.kernels.candidate_costs import distinct_centroids
 
 
 def family(rng: np.random.Generator, m: int, k: int, d: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_a_centroid_that_differs_in_one_feature_from_a_shared_one_is_not_compute
     candidates = family(np.random.default_rng(0), 100, 4, 5)
     task = Costs.of(candidates)
     assert as_sets(rebuilt(task)) == as_sets(candidates)
-    assert len(distinct(candidates)[0]) > 60
+    assert len(distinct_centroids(candidates)[0]) > 60
     assert len(task.points) <= 3 * 4
 
 
@@ -73,7 +73,7 @@ def test_no_way_is_shortened_off_the_grid_or_outside_the_box(shift):
 
 
 def test_distinct_centroids_are_found_once_and_zero_has_no_sign():
-    points, sets = distinct(np.array([[[0.0, 0.5], [1.0, 1.0]], [[-0.0, 0.5], [0.0, 0.5]]]))
+    points, sets = distinct_centroids(np.array([[[0.0, 0.5], [1.0, 1.0]], [[-0.0, 0.5], [0.0, 0.5]]]))
     assert len(points) == 2
     assert sets[0, 0] == sets[1, 0] == sets[1, 1] != sets[0, 1]
 

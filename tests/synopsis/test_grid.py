@@ -42,10 +42,10 @@ def test_pieces_are_nearly_cubes():
 @pytest.mark.parametrize("n", [0, 1, 5000])
 def test_a_grid_over_any_number_of_features_spends_its_budget_and_stays_in_the_box(d, n):
     box = Bounds.of((0, np.linspace(0.5, 2, d)), d)
-    for grid in (Grid(), Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**12)):
+    for grid in (Grid(), Grid(two_looks=False, unit=10.0, unit_exponent=0.0, cells_per_cluster=0.0, max_cells=2**12)):
         points, ledger = built(np.random.default_rng(0).random((n, d)), box, grid=grid)
         assert float(ledger.spent) == 1.0
-        assert 1 <= len(points.points) <= 4 * grid.most_cells
+        assert 1 <= len(points.points) <= 4 * grid.max_cells
         assert (points.weights > 0).all()
         assert ((points.points >= 0) & (points.points <= box.unit_box)).all()
 

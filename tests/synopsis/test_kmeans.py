@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.kmeans import assign, best_start, fill, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.kmeans import assign, best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -28,7 +28,7 @@ def test_every_start_ends_at_a_fixed_point_and_no_pass_raises_the_cost(kind, m, 
     if kind == "grid" and d > 3:
         m, d = 81, 4
     for seed, k in itertools.product(range(4), (1, 2, 3, 7)):
-        points = fill(some_points(m, d, seed, kind=kind), k, np.ones(d), np.random.default_rng(seed))
+        points = pad_with_uniform(some_points(m, d, seed, kind=kind), k, np.ones(d), np.random.default_rng(seed))
         end = to_fixed_point(points, best_start(points, k, np.random.default_rng(seed)))
         labels, sizes = assign(points, end.centroids)
         means = np.stack([np.bincount(labels, points.weights * x, minlength=k) for x in points.points.T], axis=1)
@@ -74,7 +74,7 @@ def test_a_weight_counts_like_as_many_points():
 def test_too_few_places_are_filled_up_to_k_distinct_ones_of_almost_no_weight(k):
     box = np.array([1.0, 0.2])
     points = WeightedPoints(np.array([[0.1, 0.1], [0.5, 0.1], [0.1, 0.1]]), np.array([3.0, 4.0, 5.0]))
-    filled = fill(points, k, box, np.random.default_rng(0))
+    filled = pad_with_uniform(points, k, box, np.random.default_rng(0))
     assert len(np.unique(filled.points, axis=0)) >= k
     assert filled.weights.sum() == pytest.approx(12.0)
     assert ((filled.points >= 0) & (filled.points <= box)).all()

@@ -14,7 +14,7 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness, SeededNoise
-from dpkmeans.synopsis.method import distinct
+from dpkmeans.synopsis.method import separate_duplicates
 from dpkmeans.synopsis.verify import verify
 
 FAMILY = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid"]
@@ -194,11 +194,11 @@ def test_equal_centroids_are_moved_apart_inside_the_box_and_others_stay():
     rng = np.random.default_rng(0)
     box = np.array([1.0, 0.0])
     centroids = np.array([[0.0, 0.0]] * 50 + [[1.0, 0.0]] * 3 + [[0.5, 0.0]])
-    apart, reach = distinct(centroids, box, rng)
+    apart, reach = separate_duplicates(centroids, box, rng)
     assert len(np.unique(apart, axis=0)) == 54
     assert ((apart >= 0) & (apart <= box)).all()
     assert np.abs(apart - centroids).max() <= reach < 2**-10
-    same, none = distinct(np.array([[0.1, 0.0], [0.2, 0.0]]), box, rng)
+    same, none = separate_duplicates(np.array([[0.1, 0.0], [0.2, 0.0]]), box, rng)
     assert none == 0.0
     assert same.tolist() == [[0.1, 0.0], [0.2, 0.0]]
 

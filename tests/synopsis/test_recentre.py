@@ -10,7 +10,8 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import to_fixed_point
-from dpkmeans.synopsis.recentre import FOLLOW, SMALLEST, follow, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.settings import EXTRAPOLATION, MIN_RADIUS
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -52,14 +53,14 @@ def test_without_a_signal_centroids_stay_where_they_are():
     assert stayed >= 8
 
 
-def test_a_step_is_followed_by_what_the_synopsis_foretells_and_no_further():
+def test_the_next_step_is_extrapolated_from_the_synopsis_and_no_further():
     points = WeightedPoints(np.array([[0.0], [0.25], [0.5], [0.75], [1.0]]), np.ones(5))
     fixed = np.array([[0.125], [0.75]])
-    assert np.array_equal(follow(points, fixed, fixed, FOLLOW), fixed)
+    assert np.array_equal(extrapolate(points, fixed, fixed, EXTRAPOLATION), fixed)
     moved = np.array([[0.25], [0.875]])  # the first takes 0.5 over, so both means grow by 0.125
-    assert np.allclose(follow(points, fixed, moved, 1.0), moved + 0.125)
-    assert np.allclose(follow(points, fixed, moved, 0.5), moved + 0.0625)
-    assert np.array_equal(follow(points, fixed, moved, 0.0), moved)
+    assert np.allclose(extrapolate(points, fixed, moved, 1.0), moved + 0.125)
+    assert np.allclose(extrapolate(points, fixed, moved, 0.5), moved + 0.0625)
+    assert np.array_equal(extrapolate(points, fixed, moved, 0.0), moved)
 
 
 def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by_the_same_everywhere():
@@ -69,7 +70,7 @@ def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by
     exact = engine_of(X).cell_statistics(fixed)
     moved = reveal(exact, why="a test").means(empty=fixed)
     best = np.array([[0.25], [0.75]])
-    gone = follow(shifted, fixed, moved, FOLLOW)
+    gone = extrapolate(shifted, fixed, moved, EXTRAPOLATION)
     assert np.abs(gone - best).max() < 0.7 * np.abs(moved - best).max()
 
 
@@ -79,7 +80,7 @@ def test_the_radius_follows_the_distance_to_the_next_centroid_and_the_synopsis_d
     end = to_fixed_point(points, points.points[:k].copy())
     radius = radius_of(points, end, 0.5, 2.5)
     assert radius.shape == (k, 2)
-    assert (radius >= SMALLEST).all()
+    assert (radius >= MIN_RADIUS).all()
     gaps = np.linalg.norm(end.centroids[:, None] - end.centroids, axis=2) + 9 * np.eye(k)
     assert (radius <= 0.5 * np.minimum(gaps.min(axis=1), 1.0)[:, None] + 1e-12).all()
     spread = [points.points[end.labels == c].std(axis=0) for c in range(k)]
@@ -88,7 +89,7 @@ def test_the_radius_follows_the_distance_to_the_next_centroid_and_the_synopsis_d
 
 def test_a_cluster_that_is_one_point_gets_the_smallest_radius():
     points = WeightedPoints(np.array([[0.2, 0.2], [0.8, 0.8]]), np.ones(2))
-    assert (radius_of(points, to_fixed_point(points, points.points.copy()), 0.5, 2.5) == SMALLEST).all()
+    assert (radius_of(points, to_fixed_point(points, points.points.copy()), 0.5, 2.5) == MIN_RADIUS).all()
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.1])

@@ -13,8 +13,8 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
-from dpkmeans.synopsis.recentre import EDGES
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
+from dpkmeans.synopsis.settings import RADIUS_EDGES
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
 
 BOXES = {
@@ -95,7 +95,7 @@ def spread(rng, box):
 
 
 def residual_sizes(rng, box):
-    return ResidualSizes(centroids_in(rng, box, int(rng.integers(1, 7))), box.unit_box / 2, EDGES)
+    return ResidualSizes(centroids_in(rng, box, int(rng.integers(1, 7))), box.unit_box / 2, RADIUS_EDGES)
 
 
 QUERIES = {

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpkmeans import DPKMeans, Ledger, Synopsis, files, make_synopsis
+from dpkmeans import DPKMeans, Ledger, Synopsis, make_synopsis
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
@@ -12,6 +12,7 @@ from dpkmeans.errors import BudgetError, FileError, GuaranteeError, MethodError,
 from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.storage import json_files as files
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.synopsis import KIND, VERSION
@@ -42,7 +43,9 @@ def test_a_synopsis_spends_what_was_promised_and_no_more(d, epsilon):
     assert synopsis.epsilon_spent == epsilon == synopsis.epsilon_promised
     assert float(parent.spent) == epsilon
     assert synopsis.guarantee.label == "proved"
-    assert synopsis.kind == {1: "grid", 2: "grid", 4: "tree" if epsilon == 1 else "grid", 6: "tree", 12: "signs"}[d]
+    assert (
+        synopsis.kind == {1: "grid", 2: "grid", 4: "tree" if epsilon == 1 else "grid", 6: "tree", 12: "hyperplanes"}[d]
+    )
     assert ((synopsis.points >= 0) & (synopsis.points <= 1)).all()
     assert (synopsis.weights > 0).all()
 

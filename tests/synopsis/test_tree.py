@@ -61,7 +61,7 @@ def test_a_leaf_without_a_signal_stays_in_its_middle():
 
 def test_no_more_leaves_than_the_cap():
     X = np.random.default_rng(0).random((200_000, 2))
-    points, _ = built(X, Bounds.of((0, 1), 2), epsilon=5.0, tree=Tree(fewest_leaves=100, leaves_per_cluster=1))
+    points, _ = built(X, Bounds.of((0, 1), 2), epsilon=5.0, tree=Tree(min_leaf_limit=100, leaves_per_cluster=1))
     assert len(points.points) <= 100
 
 

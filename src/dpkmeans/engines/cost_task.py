@@ -8,7 +8,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.engines.block_tasks import Block
-from dpkmeans.kernels.candidate_costs import add_costs, distinct, find_origins, on_grid
+from dpkmeans.kernels.candidate_costs import add_costs, distinct_centroids, find_origins, on_grid
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Costs:
     @classmethod
     def of(cls, candidates: FloatArray) -> Costs:
         """From m sets of k centroids, shape (m, k, d)."""
-        points, sets = distinct(candidates)
+        points, sets = distinct_centroids(candidates)
         origin, feature = np.full(len(points), -1), np.zeros(len(points), np.int64)
         if on_grid(points):
             find_origins(points, np.bincount(sets.ravel(), minlength=len(points)), origin, feature)

@@ -19,7 +19,7 @@ ROOT = 1024.0  # of the number of grid steps in one
 MAX_FEATURES = 2**12  # up to here, squared distances between grid points are exact in float64
 
 
-def distinct(candidates: FloatArray) -> tuple[FloatArray, IntArray]:
+def distinct_centroids(candidates: FloatArray) -> tuple[FloatArray, IntArray]:
     """The different centroids of m sets (m, k, d), shape (u, d), and which of them each set has, shape (m, k)."""
     m, k, d = candidates.shape
     rows = np.ascontiguousarray(candidates, dtype=np.float64).reshape(m * k, d) + 0.0  # no -0

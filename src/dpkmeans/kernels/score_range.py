@@ -8,7 +8,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.kernels.candidate_costs import distinct
+from dpkmeans.kernels.candidate_costs import distinct_centroids
 from dpkmeans.kernels.jit import compiled
 
 MAX_WORK = 2**25
@@ -31,7 +31,7 @@ def score_range(candidates: FloatArray, lower: FloatArray, upper: FloatArray) ->
     d = int(candidates.shape[2])
     corner = np.maximum(candidates - lower, upper - candidates)
     bound = float((corner**2).sum(axis=2).min(axis=1).max())
-    points, sets = distinct(candidates)
+    points, sets = distinct_centroids(candidates)
     if len(points) ** 2 * d <= MAX_WORK:
         bound = min(bound, _largest_gap((points - lower) ** 2, (points - upper) ** 2, sets))
     margin = 1 + d * (d + 4) * 2.0**-28

@@ -15,7 +15,7 @@ from dpkmeans.planning.loss_model import loss_model
 
 HOPELESS = 3.0  # a loss above which a clustering is of little use
 GOOD = 0.1
-WEAK_SIGNAL = 100.0  # of N * epsilon / k
+MIN_RELIABLE_SIGNAL = 100.0  # of N * epsilon / k
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[fl
     best = {e: min((x for x in found if x.epsilon == e), key=lambda x: x.loss) for e in epsilons}
     good = [e for e in epsilons if best[e].loss <= GOOD]
     largest = epsilons[-1]
-    if n * largest / k < WEAK_SIGNAL or best[largest].loss > HOPELESS:
+    if n * largest / k < MIN_RELIABLE_SIGNAL or best[largest].loss > HOPELESS:
         return (
             f"Do not expect useful clusters: records * epsilon / k is {n * largest / k:.3g} at the largest epsilon. "
             "Use fewer clusters, more records or a larger epsilon."

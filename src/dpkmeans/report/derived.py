@@ -8,7 +8,7 @@ import numpy as np
 
 from dpkmeans.core.release import DAMAGED, Release
 from dpkmeans.errors import FileError
-from dpkmeans.synopsis.kmeans import best_start, fill, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
 from dpkmeans.synopsis.synopsis import Explored, weighted_points_from
 from dpkmeans.synopsis.verify import Verdict, verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
@@ -75,7 +75,7 @@ def explored(release: Release) -> list[Explored]:
     rng = np.random.default_rng(0)  # no secret is involved, and a page should not change when it is made again
     found = []
     for k in ks:
-        filled = fill(points, k, release.bounds.unit_box, rng)
+        filled = pad_with_uniform(points, k, release.bounds.unit_box, rng)
         start = best_start(filled, k, rng, RESTARTS if work <= MAX_WORK else 2)
         end = to_fixed_point(filled, start)
         cost = end.costs[-1] * release.bounds.longest_side**2

@@ -1,8 +1,8 @@
 """A grid in two looks: coarse counts decide how finely each coarse cell is cut. Proof: proofs/grid.md.
 
-Two passes over the records. The number of cells grows with N·ε as M = (N·ε/c)^(2d/(2+d)); the exponent balances what
-noise in the counts and what the size of the cells do to the cost (Su et al. 2016), and at least a few cells per
-cluster are kept, which is what small c did for large k.
+Two passes over the records. The number of cells grows with N·ε as M = (N·ε/c)^(2d/(2+d)); the exponent balances the
+effects of noisy counts and of large cells on the cost (Su et al. 2016). There are at least a few cells per cluster,
+which is what a small c achieved for large k.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from dpkmeans.core.exact import Exact
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.consistency import blend, project
 from dpkmeans.synopsis.grid_cells import GridCells
-from dpkmeans.synopsis.smoothing import finer
+from dpkmeans.synopsis.smoothing import smooth
 from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
 
@@ -30,24 +31,24 @@ class Grid:
     """Settings of the grid; `two_looks=False` with `unit=10` is the plain uniform grid of Su et al. (EUGkM)."""
 
     two_looks: bool = True
-    first_share: float = 0.10
-    first_unit: float = 10.0
-    unit: float = 4.0
-    unit_falls: float = 0.2
-    cells_per_cluster: float = 7.0
-    most_cells: int = 2048
-    most_first_cells: int = 512
-    most_points: int = 4096  # of the finer points that stand for the cells; 0 for one point a cell
+    first_share: float = settings.GRID_FIRST_SHARE
+    first_unit: float = settings.GRID_FIRST_UNIT
+    unit: float = settings.GRID_UNIT
+    unit_exponent: float = settings.GRID_UNIT_EXPONENT
+    cells_per_cluster: float = settings.GRID_CELLS_PER_CLUSTER
+    max_cells: int = settings.MAX_GRID_CELLS
+    max_first_cells: int = settings.MAX_FIRST_CELLS
+    max_points: int = settings.MAX_POINTS  # of the points that stand for all cells; 0 for one point per cell
 
-    passes = 2  # at most: where N·ε is small there is no first look
+    passes = 2  # at most: there is no first look if N·ε is small
 
     def build(
         self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
     ) -> WeightedPoints:
-        """Weighted points: several a cell where there are few cells."""
+        """Weighted points; several per cell if there are few cells."""
         box, n = engine.bounds.unit_box, total.value
         first = epsilon.share(self.first_share)
-        coarsely = min(n * float(first) / self.first_unit, self.most_first_cells) if self.two_looks else 1.0
+        coarsely = min(n * float(first) / self.first_unit, self.max_first_cells) if self.two_looks else 1.0
         outer = pieces(box, coarsely)
         coarse: FloatArray = np.array([n])
         variance = total.variance
@@ -59,16 +60,16 @@ class Grid:
             coarse = blend(counts, np.array([n]), np.zeros(len(counts), np.int64), variance, total.variance)
 
         d = np.count_nonzero(box)
-        unit = self.unit * (3 / k) ** self.unit_falls
+        unit = self.unit * (3 / k) ** self.unit_exponent
         wanted = (n * float(epsilon) / unit) ** (2 * d / (2 + d))
-        wanted = float(min(max(wanted, self.cells_per_cluster * k), self.most_cells))
-        share = np.maximum(coarse, 0.0) + 1e-9  # each coarse cell gets a part
+        wanted = float(min(max(wanted, self.cells_per_cluster * k), self.max_cells))
+        share = np.maximum(coarse, 0.0) + settings.MIN_CELL_SHARE
         cuts = pieces_each(box / outer, share / share.sum() * wanted)
         cells = GridCells(box, outer, cuts)
         counts = _release(engine.answer(cells), epsilon, ledger, rng, "grid: counts")
         owner = np.repeat(np.arange(len(cuts)), np.diff(cells.starts))
         weights = project(blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance))
-        return finer(cells, weights, self.most_points)
+        return smooth(cells, weights, self.max_points)
 
 
 def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
@@ -85,8 +86,8 @@ def pieces(sides: FloatArray, cells: float) -> IntArray:
 def pieces_each(sides: FloatArray, cells: FloatArray) -> IntArray:
     """Into how many parts to cut each side (d,), for each wanted number of `cells` (m,), shape (m, d).
 
-    About that many cells, as nearly cubes as can be. Rounding adds at most a factor of 4: where more features would be
-    halved than that allows, the last ones stay whole.
+    About that many cells, as nearly cubes as can be. Rounding adds at most a factor of `MAX_ROUNDING`: if more
+    features would be halved than that allows, the last ones stay whole.
     """
     wanted = np.maximum(cells, 1.0)
     low = np.full(len(wanted), 1e-12)
@@ -96,7 +97,7 @@ def pieces_each(sides: FloatArray, cells: FloatArray) -> IntArray:
         many = np.sum(np.log(np.maximum(sides / side[:, None], 1.0)), axis=1) > np.log(wanted)
         low, high = np.where(many, side, low), np.where(many, high, side)
     parts: IntArray = np.maximum(np.rint(sides / high[:, None]), 1).astype(np.int64)
-    for row in np.flatnonzero(np.prod(parts.astype(np.float64), axis=1) > 4 * wanted):
-        while math.prod(parts[row].tolist()) > 4 * wanted[row]:
+    for row in np.flatnonzero(np.prod(parts.astype(np.float64), axis=1) > settings.MAX_ROUNDING * wanted):
+        while math.prod(parts[row].tolist()) > settings.MAX_ROUNDING * wanted[row]:
             parts[row, np.flatnonzero(parts[row] == parts[row].max())[-1]] -= 1
     return parts

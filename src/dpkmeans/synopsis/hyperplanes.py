@@ -19,6 +19,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
 from dpkmeans.synopsis.kmeans import best_start, to_fixed_point
 from dpkmeans.synopsis.recentre import learn_radius, recentre
@@ -26,20 +27,18 @@ from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
-RESTARTS = 20
-
 
 @dataclass(frozen=True)
 class Hyperplanes:
     """Settings, as shares of what the synopsis may spend."""
 
-    middle_share: float = 0.07
-    spread_share: float = 0.03
-    radius_share: float = 0.04
-    sides_share: float = 0.36  # the means get the rest
-    threshold_offset: float = 0.4  # how far, in deviations, every other hyperplane is moved off the middle
-    most_directions: int = 14
-    overclustering: float = 1.5
+    middle_share: float = settings.MIDDLE_SHARE
+    spread_share: float = settings.SPREAD_SHARE
+    radius_share: float = settings.RADIUS_SHARE
+    sides_share: float = settings.SIDES_SHARE
+    threshold_offset: float = settings.THRESHOLD_OFFSET
+    max_directions: int = settings.MAX_DIRECTIONS
+    overclustering: float = settings.OVERCLUSTERING
 
     passes = 5
 
@@ -55,7 +54,8 @@ class Hyperplanes:
         d = int(np.count_nonzero(box))
 
         middle = self._middle(engine, middle_epsilon, ledger=ledger, rng=rng)
-        m = min(max(round(math.log2(max(2 * n * float(sides_epsilon), 2.0))), 3), self.most_directions, d)
+        m = round(math.log2(max(2 * n * float(sides_epsilon), 2.0)))
+        m = min(max(m, settings.MIN_DIRECTIONS), self.max_directions, d)
         directions = _random_directions(box, m, rng.generator)
         deviation = self._deviation(engine, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
         thresholds = self.threshold_offset * deviation * np.array([(0.0, 1.0, 0.0, -1.0)[i % 4] for i in range(m)])
@@ -65,7 +65,7 @@ class Hyperplanes:
             rng=rng,
             label="signs: sides",
         )
-        affordable = int(n * float(epsilon) / (4 * d))
+        affordable = int(n * float(epsilon) / (settings.RECORDS_PER_MEAN * d))
         more = max(k, min(int(self.overclustering * k), affordable))
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
         bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
@@ -73,7 +73,7 @@ class Hyperplanes:
         points = engine.bounds.clip_unit(middle + coordinates @ directions.T)
         guess = WeightedPoints(points, np.maximum(noisy[cells], 1).astype(np.float64))
         more = min(more, len(np.unique(points, axis=0)))
-        end = to_fixed_point(guess, best_start(guess, more, rng.generator, RESTARTS))
+        end = to_fixed_point(guess, best_start(guess, more, rng.generator, settings.HYPERPLANE_RESTARTS))
 
         radius = learn_radius(
             engine, end.centroids, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
@@ -84,7 +84,7 @@ class Hyperplanes:
     def _middle(self, engine: Engine, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """The noisy mean of all records, shrunk towards the middle of the box."""
         half = engine.bounds.unit_box / 2
-        one = Residuals(half[None, :], np.maximum(half, 2.0**-20)[None, :])
+        one = Residuals(half[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
         noisy = (
             LInfLaplace(epsilon, UNIT).release(engine.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0]
             / UNIT
@@ -117,7 +117,7 @@ class Hyperplanes:
             label="signs: spread",
         )
         distance = (float(noisy[0]) / UNIT - 1 / float(epsilon)) / n
-        return min(max(distance, 0.001), 0.6) * most * math.sqrt(math.pi / 2)
+        return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
 
 
 def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:
@@ -131,7 +131,7 @@ def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> Flo
 
 def _occupied(noisy: IntArray, epsilon: float, at_least: int) -> IntArray:
     """Cells whose noisy count stands out of the noise of all of them; the largest ones where these are too few."""
-    cells = np.flatnonzero(noisy > 0.7 * math.log(len(noisy)) / epsilon)
+    cells = np.flatnonzero(noisy > settings.OCCUPIED_THRESHOLD * math.log(len(noisy)) / epsilon)
     if len(cells) < at_least:
         cells = np.argsort(-noisy, kind="stable")[:at_least]
     return cells.astype(np.int64)

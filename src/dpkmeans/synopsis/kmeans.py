@@ -1,4 +1,4 @@
-"""k-means on a synopsis: as many starts as wanted, each to a true fixed point. Post-processing: costs no privacy."""
+"""k-means on a synopsis: any number of starts, each run to a true fixed point. Post-processing, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import numpy as np
 from dpkmeans._typing import FloatArray, LabelArray
 from dpkmeans.core.release import PublishedZone
 from dpkmeans.kernels import weighted_lloyd, weighted_starts
+from dpkmeans.synopsis.settings import (
+    MAX_PASSES,
+    MAX_WORK,
+    PADDING_WEIGHT,
+    PASSES_PER_START,
+    RESTARTS,
+    TYPICAL_PASSES,
+)
 from dpkmeans.synopsis.weighted_points import WeightedPoints
-
-RESTARTS = 60
-MAX_WORK = 5 * 10**9  # steps of the innermost loop that all starts together may take
-PASSES_MOSTLY = 30
-PASSES_PER_START = 1000
-MAX_PASSES = 20_000
-FILL_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Centroids (k, d) that Lloyd's algorithm leaves where they are, the way there, and who belongs to whom.
+    """Centroids (k, d) that Lloyd's algorithm leaves where they are, how it got there, and the assignment of points.
 
-    `before` are the costs of passes by another strategy, from `start` to `lloyd_start`; mostly there are none.
+    `before` are the costs of passes by another strategy, from `start` to `lloyd_start`; usually there are none.
     """
 
     start: FloatArray
@@ -34,7 +35,7 @@ class FixedPoint:
     lloyd_costs: tuple[float, ...]  # one per pass, the last one confirming
     labels: LabelArray
     sizes: FloatArray
-    transcript: tuple[PublishedZone, ...] = ()  # of the other strategy, where it goes through zones
+    transcript: tuple[PublishedZone, ...] = ()  # of the other strategy, if it draws from zones
 
     @property
     def costs(self) -> tuple[float, ...]:
@@ -42,26 +43,26 @@ class FixedPoint:
         return (*self.before, *self.lloyd_costs)
 
 
-def fill(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
-    """Add uniform points of almost no weight where there are too few for k distinct centroids."""
+def pad_with_uniform(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
+    """Add uniform points of almost no weight if there are too few points for k distinct centroids."""
     missing = k - len(np.unique(points.points, axis=0))
     if missing <= 0:
         return points
     extra = rng.random((missing, len(box))) * box
-    weights = np.full(missing, FILL_SHARE * points.weights.sum() / missing)
+    weights = np.full(missing, PADDING_WEIGHT * points.weights.sum() / missing)
     return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
 
 
 def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
-    """The k-means++ start, shape (k, d), of several whose fixed point is the cheapest on the synopsis itself.
+    """Of several k-means++ starts, the one, shape (k, d), whose fixed point has the lowest cost on the synopsis itself.
 
-    Fewer are tried where k or the synopsis is very large. Where there are no more places than k, each one is taken.
+    Fewer are tried if k or the synopsis is very large. If there are at most k distinct points, all of them are taken.
     """
     places = np.unique(points.points, axis=0)
     if len(places) <= k:
         return np.asarray(places[np.arange(k) % len(places)])
     tries = 2 + int(math.log(k))
-    restarts = min(restarts, MAX_WORK // (k * (tries + PASSES_MOSTLY) * points.points.size))
+    restarts = min(restarts, MAX_WORK // (k * (tries + TYPICAL_PASSES) * points.points.size))
     if restarts == 0:
         restarts, tries = 1, 1
     start = np.empty((k, points.points.shape[1]))

@@ -26,16 +26,23 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
-from dpkmeans.synopsis.kmeans import FixedPoint, best_start, fill, to_fixed_point
-from dpkmeans.synopsis.plan import COUNT_SHARE, WEAK_SIGNAL, Builder, Plan, make_plan
-from dpkmeans.synopsis.recentre import follow, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.kmeans import FixedPoint, best_start, pad_with_uniform, to_fixed_point
+from dpkmeans.synopsis.plan import Builder, Plan, make_plan
+from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.settings import (
+    COUNT_SHARE,
+    HYBRID_SHARE,
+    MAX_UNIFORM_CELLS,
+    MAX_ZONE_STEPS,
+    MIN_SIGNAL,
+    UNIFORM_UNIT,
+    ZONE_EPSILON,
+)
 from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import Step, make_certificate
 from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
 Strategy = Literal["lloyd", "posterior", "prior"]
-ZONE_EPSILON = Epsilon.of(0.1)  # shapes the draw inside a zone; on a synopsis it is no budget
-MAX_ZONE_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -62,15 +69,15 @@ class SynopsisMethod:
             return self._on_released(engine, n_clusters, rng)
         spends_before = len(ledger.spends)
         points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
-        points = fill(points, n_clusters, engine.bounds.unit_box, rng.generator)
+        points = pad_with_uniform(points, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
         centroids, step, sizes = end.centroids, None, end.sizes
         if plan.recentre_epsilon is not None:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
             moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
-            centroids, sizes = follow(points, end.centroids, moved.centroids, plan.follow), moved.sizes
-            step = Step(moved.centroids, radius, plan.follow)
-        places, apart = distinct(centroids, engine.bounds.unit_box, rng.generator)
+            centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
+            step = Step(moved.centroids, radius, plan.extrapolation)
+        places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
         return make_release(
             self,
             engine,
@@ -88,9 +95,9 @@ class SynopsisMethod:
 
     def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
         """Centroids out of a released synopsis, at no further cost."""
-        points = fill(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
+        points = pad_with_uniform(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
-        places, apart = distinct(end.centroids, engine.bounds.unit_box, rng.generator)
+        places, apart = separate_duplicates(end.centroids, engine.bounds.unit_box, rng.generator)
         return make_release(
             self,
             engine,
@@ -125,10 +132,10 @@ def build(
     n_records = method.record_count.get(engine, ledger=ledger, rng=rng)
     paid = before - ledger.remaining
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
-    if n_records * float(before) / k < WEAK_SIGNAL:
+    if n_records * float(before) / k < MIN_SIGNAL:
         warnings.warn(
             WeakSignalWarning(
-                f"records * epsilon / clusters is about {n_records * float(before) / k:.2g}; below {WEAK_SIGNAL:.0f} "
+                f"records * epsilon / clusters is about {n_records * float(before) / k:.2g}; below {MIN_SIGNAL:.0f} "
                 "no private method finds good clusters.",
                 hint="Use more records, a larger epsilon or fewer clusters.",
             ),
@@ -139,7 +146,7 @@ def build(
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
-        plan = Plan(method.builder, left, last, reach=plan.reach, follow=0.0)
+        plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
     return plan.builder.build(engine, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
 
 
@@ -167,7 +174,7 @@ def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Ran
     return Synopsis(points, engine.bounds, guarantee, ledger.spends, promised, kind)
 
 
-def distinct(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+def separate_duplicates(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
     """The same centroids (k, d) inside the box, equal ones moved apart, and how far at most: mostly not at all.
 
     Each attempt tries places around the original one, twice as far as the attempt before.
@@ -200,7 +207,14 @@ def synopsis_prior(*, n_records: int | None = None) -> SynopsisMethod:
     return SynopsisMethod("synopsis-prior", counted(n_records), "prior")
 
 
-UNIFORM = Grid(two_looks=False, unit=10.0, unit_falls=0.0, cells_per_cluster=0.0, most_cells=2**16, most_points=0)
+UNIFORM = Grid(
+    two_looks=False,
+    unit=UNIFORM_UNIT,
+    unit_exponent=0.0,
+    cells_per_cluster=0.0,
+    max_cells=MAX_UNIFORM_CELLS,
+    max_points=0,
+)
 
 
 def eugkm(*, n_records: int | None = None) -> SynopsisMethod:
@@ -210,7 +224,7 @@ def eugkm(*, n_records: int | None = None) -> SynopsisMethod:
 
 def su_hybrid(*, n_records: int | None = None) -> SynopsisMethod:
     """The uniform grid with half of ε, then one noisy Lloyd step. Source: Su, Cao, Li, Bertino, Lyu and Jin (2017)."""
-    return SynopsisMethod("su-hybrid", counted(n_records), builder=UNIFORM, recentre_share=0.5)
+    return SynopsisMethod("su-hybrid", counted(n_records), builder=UNIFORM, recentre_share=HYBRID_SHARE)
 
 
 def counted(n_records: int | None) -> RecordCount:

@@ -1,7 +1,7 @@
 """Which synopsis, and how much of ε for what: decided from public and released quantities alone.
 
-`signal` = N·ε/k is how many records stand behind one cluster for one unit of budget. Every rule below is a function
-of it and of the number of features; docs/decisions/0001-synopsis.md has the trials behind the numbers.
+Every rule below is a function of `signal` = N·ε/k, the number of records per cluster times ε, and of the number of
+features. `settings` has the numbers, and docs/decisions/0001-synopsis.md the trials behind them.
 """
 
 from __future__ import annotations
@@ -9,26 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.recentre import FOLLOW
 from dpkmeans.synopsis.tree import Tree
 
 Builder = Grid | Tree | Hyperplanes
-
-COUNT_SHARE = 0.05
-WEAK_SIGNAL = 10.0
-GRID_FEATURES = 3  # up to here a grid always serves
-TREE_FEATURES = 5  # from here on a tree always serves
-TREE_SIGNAL = 80.0  # between them, from here on
-SIGNS_FEATURES = 11  # from here on hyperplanes serve
-WEAK_MEANS = 6.0  # below it, per feature, one budget for means serves better than two
-GRID_RECENTRE_SIGNAL = 160.0  # from here on, divided by the number of features, a grid is re-centred
-MIN_RECENTRE_SIGNAL = 55.0  # but not below this
-TREE_RECENTRE_SIGNAL = 150.0  # from here on a tree is re-centred
-COARSE_UNIT = 7.0  # of a grid that is re-centred: larger cells serve, as they only have to find the clusters
-WIDE_SIGNAL = 500.0  # below it, noise outweighs what clipping does to a mean
-CLIPPED = 1.75  # deviations
 
 
 @dataclass(frozen=True)
@@ -38,29 +24,32 @@ class Plan:
     builder: Builder
     synopsis_epsilon: Epsilon
     recentre_epsilon: Epsilon | None
-    radius_epsilon: Epsilon | None = None  # where the radius is learned from the records
-    reach: float = 0.5  # where it follows from the synopsis
-    deviations: float = 2.5  # of the synopsis, which limit it as well
-    follow: float = FOLLOW  # share of the step after it
+    radius_epsilon: Epsilon | None = None  # if the radius is learned from the records
+    reach: float = settings.NARROW_REACH  # if it follows from the synopsis
+    deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well
+    extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
 
 
 def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
     """The plan for `epsilon`, which is what is left after the number of records was paid for."""
     signal = n_records * float(epsilon) / k
-    if n_features >= SIGNS_FEATURES:
-        weak = signal / n_features < WEAK_MEANS
-        builder = Hyperplanes(sides_share=0.28) if weak else Hyperplanes()
+    if n_features >= settings.MIN_HYPERPLANE_FEATURES:
+        weak = signal / n_features < settings.MIN_MEANS_SIGNAL
+        builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE) if weak else Hyperplanes()
         if not recentre or weak:
             return Plan(builder, epsilon, None)
-        last, radius = epsilon.share(0.27), epsilon.share(0.03)
+        last = epsilon.share(settings.HYPERPLANE_RECENTRE_SHARE)
+        radius = epsilon.share(settings.HYPERPLANE_RADIUS_SHARE)
         return Plan(builder, epsilon - last - radius, last, radius)
-    as_grid = n_features <= GRID_FEATURES or (n_features < TREE_FEATURES and signal < TREE_SIGNAL)
-    reach = 1.0 if signal >= WIDE_SIGNAL else 0.5
-    enough = max(GRID_RECENTRE_SIGNAL / max(n_features, 1), MIN_RECENTRE_SIGNAL) if as_grid else TREE_RECENTRE_SIGNAL
-    if not recentre or signal < enough:
+    as_grid = n_features <= settings.MAX_GRID_FEATURES or (
+        n_features < settings.MIN_TREE_FEATURES and signal < settings.MIN_TREE_SIGNAL
+    )
+    reach = settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
+    grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1), settings.MIN_RECENTRE_SIGNAL)
+    if not recentre or signal < (grid_signal if as_grid else settings.TREE_RECENTRE_SIGNAL):
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
-    last = epsilon.share(0.5 if as_grid else 0.4)
+    last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
         return Plan(Tree(), epsilon - last, last, reach=reach)
-    deviations = CLIPPED if signal < WIDE_SIGNAL else Plan.deviations
-    return Plan(Grid(unit=COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)
+    deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else settings.CLIP_DEVIATIONS
+    return Plan(Grid(unit=settings.GRID_COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)

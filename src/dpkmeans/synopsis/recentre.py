@@ -1,7 +1,7 @@
 """Private re-centring: centroids found on a synopsis move to noisy means of records. Proof: proofs/synopsis.md.
 
 One pass. Residuals are clipped to a radius that follows from released values alone; a smaller radius means less noise.
-What the next step would be is foretold by the synopsis, for nothing.
+The next Lloyd step is extrapolated from the synopsis: post-processing, no spend.
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import FixedPoint, means
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
+from dpkmeans.synopsis.settings import MIN_RADIUS, RADIUS_EDGES, RADIUS_THRESHOLD, SHRINK, TRUSTED_DEVIATIONS
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.weighted_points import WeightedPoints
-
-SMALLEST = 2.0**-10
-SHRINK = 0.5  # of the noise, against the move; James and Stein have (d - 2)/d
-FOLLOW = 0.75  # of the step after it, as the synopsis foretells it
-TRUST_FROM = 1.0  # deviations of the noise; below it a count says nothing
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations:
     )
     gaps = cKDTree(end.centroids).query(end.centroids, k=2)[0][:, 1:]  # infinite where there is no other
     nearest = np.minimum(gaps, 1.0)
-    radius: FloatArray = np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), SMALLEST)
+    radius: FloatArray = np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), MIN_RADIUS)
     return radius
 
 
@@ -74,20 +70,17 @@ def recentre(
     move = np.clip(sums / n, -1.0, 1.0) * radius
     noise = np.sum((radius * deviation / n) ** 2, axis=1)
     signal = np.maximum(np.sum(move**2, axis=1), 1e-300)
-    trust = np.maximum(1.0 - SHRINK * noise / signal, 0.0) * (counts > TRUST_FROM * deviation)
+    trust = np.maximum(1.0 - SHRINK * noise / signal, 0.0) * (counts > TRUSTED_DEVIATIONS * deviation)
     return Recentred(engine.bounds.clip_unit(centroids + trust[:, None] * move), radius, np.maximum(counts, 0.0))
 
 
-def follow(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, share: float) -> FloatArray:
-    """Go on from `moved` by a `share` of the next step of Lloyd's algorithm, shape (k, d). Post-processing.
+def extrapolate(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, share: float) -> FloatArray:
+    """Continue from `moved` by a `share` of the next step of Lloyd's algorithm, shape (k, d). Post-processing.
 
-    The means of a synopsis are off from those of the records, here about as much as at its `fixed` point, where they
-    are the centroids. So the next step is about the change of its means.
+    The means of the synopsis differ from those of the records, but by about as much here as at its `fixed` point,
+    where they equal the centroids. So the change of its means estimates the next step.
     """
     return moved + share * (means(points, moved) - fixed)
-
-
-EDGES = np.concatenate([[0.0], 2.0 ** np.arange(-7, 1.01, 0.5)])
 
 
 def learn_radius(
@@ -108,13 +101,14 @@ def learn_radius(
     half, k = engine.bounds.unit_box / 2, len(centroids)
     d = max(int(np.count_nonzero(half)), 1)
     noisy = Laplace(epsilon, engine.n_features).release(
-        engine.answer(ResidualSizes(centroids, half, EDGES)), ledger=ledger, rng=rng, label=label
+        engine.answer(ResidualSizes(centroids, half, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
     )[0]
-    mass = np.where(noisy > 3 * engine.n_features / float(epsilon), noisy, 0.0)
-    middles = np.concatenate([[EDGES[1] / 2], np.sqrt(EDGES[1:-1] * EDGES[2:]), [EDGES[-1]]])
+    mass = np.where(noisy > RADIUS_THRESHOLD * engine.n_features / float(epsilon), noisy, 0.0)
+    edges = RADIUS_EDGES
+    middles = np.concatenate([[edges[1] / 2], np.sqrt(edges[1:-1] * edges[2:]), [edges[-1]]])
     deviation = np.sqrt(cube_variance(d)) / float(means_epsilon) * k / n_records
-    candidates = EDGES[1:]
+    candidates = edges[1:]
     excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
     loss = (candidates * deviation) ** 2 + excess @ mass / max(mass.sum(), 1.0)
-    radius: FloatArray = np.tile(np.maximum(half * candidates[np.argmin(loss)], SMALLEST), (k, 1))
+    radius: FloatArray = np.tile(np.maximum(half * candidates[np.argmin(loss)], MIN_RADIUS), (k, 1))
     return radius

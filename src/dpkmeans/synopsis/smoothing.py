@@ -1,8 +1,8 @@
-"""Finer points out of counts over a grid. Post-processing: costs no privacy.
+"""Density interpolation: several weighted points per cell of a grid. Post-processing, at no privacy cost.
 
-A count says how many records a cell holds, not where. Its neighbours do: the density is taken to change evenly from the
-middle of a cell to the middle of the next, so a cell leans towards its fuller neighbours, and one that two clusters
-share can be divided between them.
+A count says how many records a cell holds, not where in it they lie. The density is interpolated linearly between the
+middles of neighbouring cells, so the points of a cell weigh more towards its fuller neighbours, and k-means can divide
+a cell between two clusters.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.synopsis.grid_cells import GridCells, positions
+from dpkmeans.synopsis.settings import MAX_PARTS, NEIGHBOUR_REACH
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
-MAX_PARTS = 3  # per feature and cell; more change nothing
-NEXT = 0.75  # sides of a cell, from its middle into the next one
 
-
-def finer(cells: GridCells, weights: FloatArray, most_points: int) -> WeightedPoints:
-    """Points that divide the weight (cells,) of each cell in up to 3^d parts, as many as `most_points` allow."""
+def smooth(cells: GridCells, weights: FloatArray, max_points: int) -> WeightedPoints:
+    """Points that divide the weight (cells,) of each cell in up to 3^d parts, as many as `max_points` allows."""
     live = np.flatnonzero(weights > 0)
     centers, sides = cells.centers(), cells.sides
     wide = cells.box > 0
     parts = MAX_PARTS
-    while parts > 1 and len(live) * float(parts) ** int(wide.sum()) > most_points:
+    while parts > 1 and len(live) * float(parts) ** int(wide.sum()) > max_points:
         parts -= 1
     if parts == 1:
         return WeightedPoints.of(centers, weights)
@@ -32,7 +30,7 @@ def finer(cells: GridCells, weights: FloatArray, most_points: int) -> WeightedPo
     density = weights / np.prod(np.where(cells.sides > 0, cells.sides, 1.0), axis=1)
     here = np.zeros((len(live), len(spots)))
     for across in positions(np.where(wide, 2, 1)):  # 1 for the features in which to look at the next cell
-        there = np.clip(centers + across * np.sign(spots) * NEXT * sides, 0.0, cells.box)
+        there = np.clip(centers + across * np.sign(spots) * NEIGHBOUR_REACH * sides, 0.0, cells.box)
         share = np.prod(np.where(across == 1, np.abs(spots), 1 - np.abs(spots)), axis=1)
         here += share * density[cells.find(there.reshape(-1, len(wide)))].reshape(here.shape)
     here /= here.sum(axis=1, keepdims=True)

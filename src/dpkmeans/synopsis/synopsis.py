@@ -33,7 +33,7 @@ from dpkmeans.storage.codec import (
     text,
 )
 from dpkmeans.storage.json_files import read_json, write_json
-from dpkmeans.synopsis.kmeans import best_start, fill, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
@@ -127,7 +127,7 @@ class Synopsis:
         rng = Randomness.of(random_state).generator
         found = []
         for k in map(check_n_clusters, ks):
-            points = fill(self.data, k, self.bounds.unit_box, rng)
+            points = pad_with_uniform(self.data, k, self.bounds.unit_box, rng)
             end = to_fixed_point(points, best_start(points, k, rng))
             cost = end.costs[-1] * self.bounds.longest_side**2
             sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
@@ -196,7 +196,7 @@ class Synopsis:
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different points, drawn by weight, shape (n, d)."""
-        data = fill(self.data, n, self.bounds.unit_box, rng)
+        data = pad_with_uniform(self.data, n, self.bounds.unit_box, rng)
         rows = rng.choice(len(data.points), size=n, replace=False, p=data.weights / data.weights.sum())
         return Exact(data.points[rows])
 

@@ -16,6 +16,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.consistency import blend, project
 from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
@@ -26,11 +27,11 @@ from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 class Tree:
     """Settings of the tree."""
 
-    shape_share: float = 0.15
-    fewest_leaves: int = 1024  # of the cap, which grows with k: draws of noise cost time, and more leaves buy little
-    leaves_per_cluster: int = 24
-    deepest: int = 20
-    offset_variance: float = 0.2  # of a leaf's mean, in half sides, before the records are seen; uniform would be 1/3
+    shape_share: float = settings.TREE_SHAPE_SHARE
+    min_leaf_limit: int = settings.MIN_LEAF_LIMIT
+    leaves_per_cluster: int = settings.TREE_LEAVES_PER_CLUSTER
+    max_depth: int = settings.MAX_TREE_DEPTH
+    offset_variance: float = settings.OFFSET_VARIANCE
 
     passes = 2
 
@@ -40,9 +41,10 @@ class Tree:
         """Weighted leaf means."""
         shape_epsilon = epsilon.share(self.shape_share)
         leaf_epsilon = epsilon - shape_epsilon
-        depth = min(max(math.ceil(math.log2(total.value * float(epsilon) + 1)) + 6, 10), self.deepest)
+        depth = math.ceil(math.log2(total.value * float(epsilon) + 1)) + settings.EXTRA_TREE_DEPTH
+        depth = min(max(depth, settings.MIN_TREE_DEPTH), self.max_depth)
         cells = Halvings(engine.bounds.unit_box, depth)
-        depths, prefixes = PrivTreeSplits(shape_epsilon, max(self.fewest_leaves, self.leaves_per_cluster * k)).release(
+        depths, prefixes = PrivTreeSplits(shape_epsilon, max(self.min_leaf_limit, self.leaves_per_cluster * k)).release(
             engine.answer(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
         )
         center, half = cells.boxes(depths, prefixes)

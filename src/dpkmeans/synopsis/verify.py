@@ -13,8 +13,9 @@ from dpkmeans.core.release import DAMAGED, Release
 from dpkmeans.errors import FileError
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.storage.codec import number, whole
-from dpkmeans.synopsis.kmeans import MAX_PASSES, FixedPoint, assign
-from dpkmeans.synopsis.recentre import follow
+from dpkmeans.synopsis.kmeans import FixedPoint, assign
+from dpkmeans.synopsis.recentre import extrapolate
+from dpkmeans.synopsis.settings import MAX_PASSES
 from dpkmeans.synopsis.synopsis import weighted_points_from
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -93,7 +94,7 @@ def _verdicts(release: Release, plain: dict[str, Any]) -> list[Verdict]:
     first = _cost(points, start)
     released_sizes = np.array(release.sizes if step is None else plain["sizes"], np.float64)
     moved_to = fixed if step is None else step.moved_to
-    last = fixed if step is None else release.bounds.clip_unit(follow(points, fixed, moved_to, step.follow))
+    last = fixed if step is None else release.bounds.clip_unit(extrapolate(points, fixed, moved_to, step.follow))
     allowed = np.zeros(shape) if step is None else step.bound
     return [
         Verdict("the assignment repeats at the fixed point", rest == 2),
