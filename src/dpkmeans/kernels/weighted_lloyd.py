@@ -1,11 +1,60 @@
-"""Compiled k-means on weighted points in float64: a synopsis is small, so plain loops will do."""
+"""k-means on weighted points in float64: k-means++ starts, Lloyd's algorithm, its costs. Post-processing only.
+
+One pass serves the choice of a start, the fixed point and the check of a certificate, so all three agree to the bit.
+Sums run over the points in their order: a mean depends on the members of its cell alone, not on the passes before.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray, LabelArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.kernels.jit import compiled
+
+BLOCK = 256  # points compared together; their distances stay in the fastest cache
+PARTIAL_SUMS = 16  # of a cost, so that additions need not wait for each other
+
+
+@compiled
+def columns_of(points: FloatArray) -> FloatArray:
+    """Points (m, d) feature by feature, shape (d, m): loops along a row become vector instructions."""
+    columns = np.empty((points.shape[1], len(points)))
+    for i in range(len(points)):
+        for j in range(points.shape[1]):
+            columns[j, i] = points[i, j]
+    return columns
+
+
+@compiled
+def nearest(columns: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray) -> None:
+    """The squared distance to the nearest centroid (k, d) of each point, and its index, ties to the first; (m,) each.
+
+    Two centroids at a time: half as many reads and writes of what was the best so far.
+    """
+    (d, m), k = columns.shape, len(centroids)
+    first, second = np.empty(BLOCK), np.empty(BLOCK)
+    for start in range(0, m, BLOCK):
+        n = min(BLOCK, m - start)
+        lowest, label = best[start : start + n], labels[start : start + n]
+        lowest[:] = np.inf
+        label[:] = 0
+        for a in range(0, k, 2):
+            b = min(a + 1, k - 1)
+            first[:n] = 0.0
+            second[:n] = 0.0
+            for j in range(d - 1):
+                x, at, other = columns[j, start : start + n], centroids[a, j], centroids[b, j]
+                for w in range(n):
+                    first[w] += (x[w] - at) * (x[w] - at)
+                    second[w] += (x[w] - other) * (x[w] - other)
+            x, at, other = columns[d - 1, start : start + n], centroids[a, d - 1], centroids[b, d - 1]
+            for w in range(n):
+                square = first[w] + (x[w] - at) * (x[w] - at)
+                rival = second[w] + (x[w] - other) * (x[w] - other)
+                which = b if rival < square else a
+                square = rival if rival < square else square
+                label[w] = which if square < lowest[w] else label[w]
+                lowest[w] = square if square < lowest[w] else lowest[w]
 
 
 @compiled
@@ -13,7 +62,7 @@ def assign(
     points: FloatArray,
     weights: FloatArray,
     centroids: FloatArray,
-    labels: LabelArray,
+    labels: IntArray,
     counts: FloatArray,
     sums: FloatArray,
 ) -> tuple[float, float]:
@@ -21,25 +70,32 @@ def assign(
 
     `labels` holds the labels before; -1 means none.
     """
+    before, best = labels.copy(), np.empty(len(points))
+    nearest(columns_of(points), centroids, best, labels)
+    return add_up(points, weights, best, labels, before, counts, sums)
+
+
+@compiled
+def add_up(
+    points: FloatArray,
+    weights: FloatArray,
+    best: FloatArray,
+    labels: IntArray,
+    before: IntArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> tuple[float, float]:
+    """Counts (k,) and sums (k, d) of labelled points. Returns their cost and how many labels differ from `before`."""
     counts[:] = 0.0
     sums[:] = 0.0
     cost, changed = 0.0, 0.0
     for i in range(len(points)):
-        best, label = np.inf, 0
-        for c in range(len(centroids)):
-            distance = 0.0
-            for j in range(points.shape[1]):
-                difference = points[i, j] - centroids[c, j]
-                distance += difference * difference
-            if distance < best:
-                best, label = distance, c
-        if labels[i] != label:
-            changed += 1.0
-            labels[i] = label
-        cost += weights[i] * best
-        counts[label] += weights[i]
+        c = labels[i]
+        changed += 1.0 if c != before[i] else 0.0
+        cost += weights[i] * best[i]
+        counts[c] += weights[i]
         for j in range(points.shape[1]):
-            sums[label, j] += weights[i] * points[i, j]
+            sums[c, j] += weights[i] * points[i, j]
     return cost, changed
 
 
@@ -49,15 +105,68 @@ def lloyd(points: FloatArray, weights: FloatArray, centroids: FloatArray, costs:
 
     Returns 0 where `costs` is too short for the assignment to repeat.
     """
-    labels = np.full(len(points), -1, np.int32)
+    m, columns = len(points), columns_of(points)
+    labels, before, best = np.empty(m, np.int64), np.full(m, -1, np.int64), np.empty(m)
     counts, sums = np.empty(len(centroids)), np.empty(centroids.shape)
     for t in range(len(costs)):
-        cost, changed = assign(points, weights, centroids, labels, counts, sums)
-        costs[t] = cost
+        nearest(columns, centroids, best, labels)
+        costs[t], changed = add_up(points, weights, best, labels, before, counts, sums)
         if changed == 0.0:
             return t + 1
+        labels, before = before, labels
         for c in range(len(centroids)):
             if counts[c] > 0.0:
                 for j in range(points.shape[1]):
                     centroids[c, j] = sums[c, j] / counts[c]
     return 0
+
+
+@compiled
+def seed_centroids(points: FloatArray, weights: FloatArray, uniforms: FloatArray, centroids: FloatArray) -> None:
+    """Greedy k-means++: each next centroid is the best of several points drawn by weight times squared distance.
+
+    `uniforms` (k, tries) in [0, 1) decide. Source: Arthur and Vassilvitskii (2007), section 5.
+    """
+    m, columns = len(points), columns_of(points)
+    closest, trial, kept = np.full(m, np.inf), np.empty(m), np.empty(m)
+    partial = np.empty(PARTIAL_SUMS)
+    ends = np.cumsum(weights)
+    heavy = np.flatnonzero(weights > 0.0)
+    last = heavy[-1] if len(heavy) else 0
+    for c in range(len(centroids)):
+        cheapest = np.inf
+        for u in uniforms[c]:
+            chosen = min(np.searchsorted(ends, u * ends[-1], side="right"), last)
+            trial[:] = 0.0
+            for j in range(len(columns)):
+                x, at = columns[j], points[chosen, j]
+                for i in range(m):
+                    trial[i] += (x[i] - at) * (x[i] - at)
+            partial[:] = 0.0
+            for i in range(0, m, PARTIAL_SUMS):
+                for w in range(min(PARTIAL_SUMS, m - i)):
+                    trial[i + w] = min(closest[i + w], trial[i + w])
+                    partial[w] += weights[i + w] * trial[i + w]
+            if partial.sum() < cheapest:
+                cheapest = partial.sum()
+                kept[:] = trial
+                centroids[c] = points[chosen]
+        closest[:] = kept
+        ends = np.cumsum(weights * closest)
+
+
+@compiled
+def best_start(points: FloatArray, weights: FloatArray, uniforms: FloatArray, start: FloatArray, most: int) -> None:
+    """Write into `start` (k, d) the k-means++ start, of (restarts, k, tries) `uniforms`, with the cheapest end.
+
+    Of several with the same end the first; ends that take more than `most` passes do not count.
+    """
+    cheapest, first, costs = np.inf, np.empty(start.shape), np.empty(most)
+    for r in range(len(uniforms)):
+        seed_centroids(points, weights, uniforms[r], first)
+        if r == 0:
+            start[:] = first
+        passes = lloyd(points, weights, first.copy(), costs)
+        if passes > 0 and costs[passes - 1] < cheapest:
+            cheapest = costs[passes - 1]
+            start[:] = first

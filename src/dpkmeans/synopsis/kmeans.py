@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray, LabelArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.release import PublishedZone
-from dpkmeans.kernels import weighted_lloyd, weighted_starts
+from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.synopsis.settings import (
     MAX_PASSES,
     MAX_WORK,
@@ -33,7 +33,7 @@ class FixedPoint:
     centroids: FloatArray
     before: tuple[float, ...]
     lloyd_costs: tuple[float, ...]  # one per pass, the last one confirming
-    labels: LabelArray
+    labels: IntArray
     sizes: FloatArray
     transcript: tuple[PublishedZone, ...] = ()  # of the other strategy, if it draws from zones
 
@@ -67,7 +67,7 @@ def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restart
         restarts, tries = 1, 1
     start = np.empty((k, points.points.shape[1]))
     uniforms = rng.random((restarts, k, tries))
-    weighted_starts.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
+    weighted_lloyd.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
     return start
 
 
@@ -82,7 +82,7 @@ def to_fixed_point(points: WeightedPoints, start: FloatArray) -> FixedPoint:
     return FixedPoint(first, first, centroids, (), tuple(costs[:passes].tolist()), labels, sizes)
 
 
-def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray]:
+def assign(points: WeightedPoints, centroids: FloatArray) -> tuple[IntArray, FloatArray]:
     """Labels (m,) and the weight of each cell (k,)."""
     labels, sizes, _ = _cells(points, centroids)
     return labels, sizes
@@ -95,8 +95,8 @@ def means(points: WeightedPoints, centroids: FloatArray) -> FloatArray:
     return np.where(filled, sums / np.where(filled, sizes[:, None], 1.0), centroids)
 
 
-def _cells(points: WeightedPoints, centroids: FloatArray) -> tuple[LabelArray, FloatArray, FloatArray]:
-    labels = np.full(len(points.points), -1, np.int32)
+def _cells(points: WeightedPoints, centroids: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    labels = np.full(len(points.points), -1, np.int64)
     sizes, sums = np.empty(len(centroids)), np.empty(centroids.shape)
     weighted_lloyd.assign(points.points, points.weights, centroids, labels, sizes, sums)
     return labels, sizes, sums

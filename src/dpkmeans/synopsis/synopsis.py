@@ -148,7 +148,7 @@ class Synopsis:
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Weights, weighted sums and cost over the cells of `centroids`; `n_changed` counts points."""
         k, d = centroids.shape
-        labels = np.full(len(self.data.points), -1, np.int32)
+        labels = np.full(len(self.data.points), -1, np.int64)
         counts, sums = np.empty(k), np.empty((k, d))
         if compare_with is not None:
             weighted_lloyd.assign(self.data.points, self.data.weights, compare_with, labels, counts, sums)
@@ -180,7 +180,7 @@ class Synopsis:
 
     def max_abs_deviation(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""
-        labels = np.full(len(self.data.points), -1, np.int32)
+        labels = np.full(len(self.data.points), -1, np.int64)
         counts, sums = np.empty(len(centroids)), np.empty(centroids.shape)
         weighted_lloyd.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
         reach = np.zeros(centroids.shape)
