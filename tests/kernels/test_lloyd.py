@@ -139,10 +139,8 @@ def test_points_far_from_a_change_are_not_looked_at_again():
     for t in range(10):
         moved_by = np.zeros(0) if t == 0 else distances_moved(before, centroids)
         error = score_error(centroids)
-        state = (labels, bounds, counts, sums)
-        seen.append(
-            reassign_hamerly(block.tiles, block.n, *interleave_centroids(centroids), error, moved_by, *state)[1]
-        )
+        groups, state = interleave_centroids(centroids), (labels, bounds, (counts, sums))
+        seen.append(reassign_hamerly(block.tiles, block.n, groups, error, moved_by, *state)[1])
         before = centroids.copy()
         move_to_means(centroids, counts, sums)
     assert seen[0] == 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App, CycloptsError, Parameter
 
-import dpkmeans
+from dpkmeans import __version__
 from dpkmeans.cli import output
 from dpkmeans.cli.audit import audit
 from dpkmeans.cli.demo import demo, methods
@@ -19,7 +19,7 @@ from dpkmeans.cli.synopsis import explore, synopsis
 app = App(
     name="dpkmeans",
     help="Differentially private k-means that says honestly what is proved and what is not.",
-    version=dpkmeans.__version__,
+    version=__version__,
     help_format="plaintext",
     default_parameter=Parameter(negative=()),
 )

@@ -1,1 +1,1 @@
-"""What a user hands over becomes a Source; errors show no record."""
+"""What a user hands over becomes a Source; errors show no record. Imports `core` and `kernels`."""

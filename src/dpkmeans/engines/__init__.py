@@ -1,1 +1,1 @@
-"""The only code that holds records."""
+"""The only code that holds records: quantise once, hold, answer queries."""

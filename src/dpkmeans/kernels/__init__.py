@@ -1,1 +1,1 @@
-"""Compiled: arrays in, arrays out, each formula once."""
+"""Compiled: arrays in, arrays out, each formula once. Imports `core` only."""

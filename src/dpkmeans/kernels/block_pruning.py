@@ -77,16 +77,18 @@ def bounding_balls(tiles: Float32Array, n: int) -> FloatArray:
 def reassign_pruned(
     tiles: Float32Array,
     n: int,
-    negated: Float32Array,
-    half_norms: Float32Array,
+    groups: tuple[Float32Array, Float32Array],
     error: float,
     balls: FloatArray,
     before: AnyArray,
     labels: AnyArray,
-    counts: FloatArray,
-    sums: FloatArray,
+    totals: tuple[FloatArray, FloatArray],
 ) -> int:
-    """`assign.reassign` for blocks of tiles with their balls. `error` comes from `assign.score_error`."""
+    """`assign.reassign` for blocks of tiles with their balls. `error` comes from `assign.score_error`.
+
+    `groups` come from `assign.interleave_centroids`; `totals` are counts (k,) and sums (k, d).
+    """
+    (negated, half_norms), (counts, sums) = groups, totals
     k, d = len(counts), tiles.shape[1]
     columns = np.zeros((d, k))
     for c in range(k):

@@ -54,20 +54,20 @@ def farthest_other(moved_by: FloatArray) -> FloatArray:
 def reassign_hamerly(
     tiles: Float32Array,
     n: int,
-    negated: Float32Array,
-    half_norms: Float32Array,
+    groups: tuple[Float32Array, Float32Array],
     error: float,
     moved_by: FloatArray,
     labels: AnyArray,
     bounds: Float32Array,
-    counts: FloatArray,
-    sums: FloatArray,
+    totals: tuple[FloatArray, FloatArray],
 ) -> tuple[int, int]:
     """`assign.reassign` in place: `labels` and `bounds` belong to centroids that have since `moved_by` (k,).
 
-    If `moved_by` is empty, there are labels but no bounds yet. `error` comes from `assign.score_error`. Returns how
-    many points changed their cell and how many were scored.
+    If `moved_by` is empty, there are labels but no bounds yet. `groups` and `error` come from
+    `assign.interleave_centroids` and `assign.score_error`; `totals` are counts (k,) and sums (k, d). Returns how many
+    points changed their cell and how many were scored.
     """
+    negated, half_norms = groups
     fresh, fresh_bounds = np.zeros((1, tiles.shape[1], LANES), np.float32), np.zeros((3, LANES), np.float32)
     found, scores = np.zeros((1, LANES), labels.dtype), np.zeros((2, LANES), np.float32)
     doubtful, rows, waiting = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), 0
@@ -87,7 +87,7 @@ def reassign_hamerly(
             for w in range(n_real):
                 if found[0, w] != labels[t, w]:
                     moved += 1
-                    move_point(tiles, t, w, labels[t, w], found[0, w], counts, sums)
+                    move_point(tiles, t, w, labels[t, w], found[0, w], totals)
                     labels[t, w] = found[0, w]
             continue
         for i in range(n_doubtful):
@@ -99,11 +99,11 @@ def reassign_hamerly(
             if waiting == LANES:
                 two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
                 bounds_from_scores(scores, error, fresh_bounds)
-                moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, counts, sums)
+                moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, totals)
                 waiting = 0
     two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
     bounds_from_scores(scores, error, fresh_bounds)
-    moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, counts, sums)
+    moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, totals)
     return moved, seen
 
 
@@ -152,8 +152,9 @@ def bounds_from_scores(scores: Float32Array, error: float, bounds: Float32Array)
 
 
 @compiled
-def move_point(tiles: Float32Array, t: int, w: int, old: int, new: int, counts: FloatArray, sums: FloatArray) -> None:
-    """Take a point out of its old cell and put it into its new one."""
+def move_point(tiles: Float32Array, t: int, w: int, old: int, new: int, totals: tuple[FloatArray, FloatArray]) -> None:
+    """Move a point from its old cell to its new one."""
+    counts, sums = totals
     counts[new] += 1.0
     counts[old] -= 1.0
     for j in range(tiles.shape[1]):
@@ -170,8 +171,7 @@ def scatter_back(
     found: AnyArray,
     labels: AnyArray,
     bounds: Float32Array,
-    counts: FloatArray,
-    sums: FloatArray,
+    totals: tuple[FloatArray, FloatArray],
 ) -> int:
     """Write labels and bounds of `n` gathered points to their `rows`. Returns how many changed their cell."""
     moved = 0
@@ -181,6 +181,6 @@ def scatter_back(
         bounds[t, LOWER, lane] = fresh_bounds[LOWER, w]
         if found[0, w] != labels[t, lane]:
             moved += 1
-            move_point(fresh, 0, w, labels[t, lane], found[0, w], counts, sums)
+            move_point(fresh, 0, w, labels[t, lane], found[0, w], totals)
             labels[t, lane] = found[0, w]
     return moved

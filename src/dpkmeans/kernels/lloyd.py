@@ -106,14 +106,14 @@ class PrunedPass(FullPass):
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
         """See `FullPass`."""
-        (negated, half_norms), error = interleave_centroids(centroids), score_error(centroids)
+        groups, error = interleave_centroids(centroids), score_error(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n, tiles = self.n - share.start * LANES, self.tiles[share]
             balls = self.balls[share.start // BLOCK : -(-share.stop // BLOCK)]
-            return int(reassign_pruned(tiles, n, negated, half_norms, error, balls, before, labels, counts, sums))
+            return int(reassign_pruned(tiles, n, groups, error, balls, before, labels, (counts, sums)))
 
         return part
 
@@ -139,16 +139,14 @@ class HamerlyPass(FullPass):
         self.seen = []
         if t == 0 or (self.before is None and moved > self.begin_at):
             return super().next_pass(centroids, t, moved)
-        (negated, half_norms), error = interleave_centroids(centroids), score_error(centroids)
+        groups, error = interleave_centroids(centroids), score_error(centroids)
         moved_by = np.zeros(0) if self.before is None else distances_moved(self.before, centroids)
         self.before = centroids.copy()
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             n, labels, bounds = self.n - share.start * LANES, self.labels[share], self.bounds[share]
             tiles = self.tiles[share]
-            n_moved, seen = reassign_hamerly(
-                tiles, n, negated, half_norms, error, moved_by, labels, bounds, counts, sums
-            )
+            n_moved, seen = reassign_hamerly(tiles, n, groups, error, moved_by, labels, bounds, (counts, sums))
             if len(moved_by):
                 self.seen.append(int(seen))
             return int(n_moved)

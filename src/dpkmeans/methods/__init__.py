@@ -1,1 +1,1 @@
-"""Ask, release, decide: no arrays of records."""
+"""Ask, release, decide: a method sees records only as answers to queries."""

@@ -1,1 +1,1 @@
-"""Noise and budget."""
+"""Noise and budget. Imports `core` only."""

@@ -1,1 +1,1 @@
-"""The paper's experiments."""
+"""The paper's experiments: run again, and compared with what it printed."""

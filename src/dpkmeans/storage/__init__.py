@@ -1,1 +1,1 @@
-"""Public values to checked JSON and back."""
+"""Public values to checked JSON and back. What is read is untrusted input. Imports `core` only."""

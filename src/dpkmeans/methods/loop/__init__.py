@@ -1,1 +1,1 @@
-"""The loop that iterative methods share, and its parts."""
+"""One solver for every iterative method: initialise, step, stop, finish."""
