@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from contextlib import closing
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpkmeans._typing import AnyArray, FloatArray, LabelArray
-from dpkmeans.core.bounds import FROM_DATA, Bounds
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.exact import reveal
-from dpkmeans.core.guarantee import as_label, check_accepted, check_accountable
-from dpkmeans.core.release import Release
 from dpkmeans.data.open import OpenedData, Where, is_dask, is_spark, open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.data.validate import as_records
@@ -27,16 +22,9 @@ from dpkmeans.engines.config import Dask, Spark
 from dpkmeans.engines.lazy_labels import label_dask, label_spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
-from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError
-from dpkmeans.methods.base import Method, guarantee_of
-from dpkmeans.methods.bounds_estimate import estimate_bounds
-from dpkmeans.methods.registry import make_method
-from dpkmeans.privacy.durable.ledger import Account, DurableLedger
-from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness
-
-DEFAULT_METHOD = "synopsis"
-MAX_CLUSTERS = 2**20
+from dpkmeans.errors import DataError
+from dpkmeans.methods.base import Method
+from dpkmeans.session import FitRequest, LedgerLike, run
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -105,7 +93,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         max_iter: int | None = None,
         n_records: int | None = None,
         random_state: Any = None,
-        ledger: Ledger | DurableLedger | str | PathLike[str] | None = None,
+        ledger: LedgerLike = None,
         dataset: str | None = None,
         engine: Where = None,
         bounds_epsilon: float | None = None,
@@ -138,42 +126,21 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         >>> print(DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.summary())
         Proved: 1-differential privacy for neighbours that differ by one record added or removed (2 for one replaced).
         """
-        accepted = as_label(self.guarantee)
-        k = self._checked_n_clusters()
-        method = self._method()
-        rng = Randomness.of(self.random_state)
-        account = self._account(method)
-        ledger = Ledger(self.epsilon, parent=account or self._parent())
-        opened = self._opened(X, reset=True)
-        share = self._bounds_share(opened)
-        box = self._box(opened) if share is None else Bounds((0.0,) * opened.n_features, (1.0,) * opened.n_features)
-        offered = guarantee_of(method.offers(), box, rng)
-        check_accepted(offered, accepted)
-        if account is not None:
-            check_accountable(offered)
-        if share is not None:
-            assert opened.chunks is not None
-            chunks, d = opened.chunks(), opened.n_features
-            box = estimate_bounds(chunks, d, share, ledger=ledger, rng=rng, nulls=opened.nulls)
-
-        with closing(opened.engine(box)) as engine:
-            release = method.run(engine, k, ledger=ledger, rng=rng)
-            if account is not None:
-                account.settle()
-            if share is not None:
-                release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
-            names = getattr(self, "feature_names_in_", None)
-            if names is not None:
-                release = _with_names(release, names)
-            self.release_ = release
-            self.cluster_centers_: FloatArray = release.centroids.copy()
-            self.__dict__.pop("labels_", None)
-            if isinstance(engine, MemoryEngine):
-                self.labels_: LabelArray = engine.labels(self._unit_centroids())
+        parameters = self.get_params(deep=False)
+        verbose = parameters.pop("verbose")
+        fitted = run(FitRequest(**parameters, labels=True), X)
+        release = self.release_ = fitted.release
+        names = None if release.feature_names is None else np.array(release.feature_names, dtype=object)
+        self.cluster_centers_: FloatArray = release.centroids.copy()
+        self.n_features_in_ = release.bounds.n_features
         self.n_iter_ = max(release.n_iter, 1)
         self.n_passes_ = release.n_passes
-        self._n_features_out = k
-        if self.verbose:
+        self._n_features_out = release.n_clusters
+        for name, value in (("labels_", fitted.labels), ("feature_names_in_", names)):
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
+        if verbose:
             print(f"{release.method}: {release.summary()}")  # noqa: T201 (asked for)
         return self
 
@@ -190,7 +157,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         frame = X if isinstance(X, FrameSource) else FrameSource(X)
         if is_dask(frame.records) or is_spark(frame.records):
             check_is_fitted(self)
-            opened = self._opened(X, reset=False)
+            opened = self._open(X)
             label = label_dask if is_dask(frame.records) else label_spark
             return label(frame.records, opened.names, frame.nulls, self.release_.bounds, self._unit_centroids())
         with closing(self._engine(X)) as engine:
@@ -207,7 +174,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         (5, 3)
         """
         check_is_fitted(self)
-        records = self._checked_records(X, reset=False)
+        records = as_records(X)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
         box = self.release_.bounds
         points = box.from_unit(box.to_unit(self._finite(records)))
         return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
@@ -240,27 +208,21 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def _engine(self, X: Any) -> BlockEngine:
         check_is_fitted(self)
-        opened = self._opened(X, reset=False)
+        opened = self._open(X)
         if opened.records is not None:
             self._finite(opened.records)
         return opened.engine(self.release_.bounds)
 
-    def _opened(self, X: Any, *, reset: bool) -> OpenedData:
-        """The records, checked against the names and the number of features of the fit unless this is one."""
+    def _open(self, X: Any) -> OpenedData:
+        """Records to predict, checked against the names and the number of features of the fit."""
         records = X.records if isinstance(X, FrameSource) else X
         far = is_dask(records) or is_spark(records)
         named = isinstance(X, str | Path) or (far and hasattr(records, "columns"))
-        names = getattr(self, "feature_names_in_", None) if named and not reset else None
         on_workers = isinstance(self.engine, Dask | Spark) or self.engine in ("dask", "spark")
-        here = self.engine if reset or on_workers == far else None  # small things are predicted here
-        opened = open_data(X, here, columns=None if names is None else names.tolist())
+        engine = self.engine if on_workers == far else None  # small things are predicted here
+        opened = open_data(X, engine, columns=self.release_.feature_names if named else None)
         if opened.records is not None:
-            validate_data(self, X=records, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = opened.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if opened.names is not None:
-                self.feature_names_in_ = np.array(opened.names, dtype=object)
+            validate_data(self, X=records, reset=False, skip_check_array=True)
         elif opened.n_features != self.n_features_in_:
             raise DataError(
                 f"X has {opened.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_}."
@@ -271,98 +233,6 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if self.release_.bounds.from_data and not np.isfinite(records).all():
             raise DataError("records must not hold NaN or infinity when the bounds were read from the data.")
         return records
-
-    def _checked_records(self, X: Any, *, reset: bool) -> AnyArray:
-        records = as_records(X)
-        validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return records
-
-    def _checked_n_clusters(self) -> int:
-        k = self.n_clusters
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise MethodError(f"must be a whole number of at least 1; got {k!r}.", parameter="n_clusters")
-        if k > MAX_CLUSTERS:
-            raise MethodError(f"must be at most {MAX_CLUSTERS}; got {k}.", parameter="n_clusters")
-        return int(k)
-
-    def _method(self) -> Method:
-        options = {
-            "step_epsilon": self.step_epsilon,
-            "release_epsilon": self.release_epsilon,
-            "init": self.init,
-            "max_iter": self.max_iter,
-            "n_records": self.n_records,
-        }
-        if self.method is None or isinstance(self.method, str):
-            return make_method(DEFAULT_METHOD if self.method is None else self.method, **options)
-        if not hasattr(self.method, "offers") or not hasattr(self.method, "run"):
-            raise MethodError(
-                f"must be a name or a method value; got {self.method!r}.",
-                parameter="method",
-                hint="Write {method='posterior'} or method=posterior(step_epsilon=0.1), for example.",
-            )
-        given = sorted(name for name, value in options.items() if value is not None)
-        if given:
-            raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
-        return self.method
-
-    def _account(self, method: Method) -> Account | None:
-        """The fit's account in a durable ledger. Refuses here what the cap does not allow."""
-        if self.ledger is None or isinstance(self.ledger, Ledger):
-            if self.dataset is not None:
-                raise MethodError(
-                    "names the records in a durable ledger.",
-                    parameter="dataset",
-                    hint="Write {ledger='ledger.db'} as well.",
-                )
-            return None
-        if self.dataset is None:
-            raise MethodError(
-                "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
-            )
-        if isinstance(self.ledger, DurableLedger):
-            return self.ledger.account(self.dataset, promised=self.epsilon, note=method.name)
-        if not isinstance(self.ledger, str | PathLike):
-            raise MethodError(
-                f"must be a Ledger, a DurableLedger or a path; got {type(self.ledger).__name__}.", parameter="ledger"
-            )
-        return DurableLedger(Path(self.ledger)).account(self.dataset, promised=self.epsilon, note=method.name)
-
-    def _parent(self) -> Ledger | None:
-        return self.ledger if isinstance(self.ledger, Ledger) else None
-
-    def _bounds_share(self, opened: OpenedData) -> Epsilon | None:
-        """What to spend on a private estimate of the box; None where the box is given."""
-        if self.bounds_epsilon is None:
-            return None
-        if self.bounds is not None:
-            raise BoundsError(
-                "bounds were given, and an estimate of them was asked for.",
-                hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
-            )
-        if opened.chunks is None:
-            raise MethodError(
-                "works for arrays, frames and files, not for Dask and Spark.",
-                parameter="bounds_epsilon",
-                hint="Give {bounds}.",
-            )
-        share = Epsilon.of(self.bounds_epsilon, "bounds_epsilon")
-        if self.epsilon is not None and share.nano >= Epsilon.of(self.epsilon).nano:
-            raise BudgetError(
-                f"leaves nothing of the total, {self.epsilon}, for the clusters.",
-                parameter="bounds_epsilon",
-                value=self.bounds_epsilon,
-                hint="A tenth of {epsilon} is a good share.",
-            )
-        return share
-
-    def _box(self, opened: OpenedData) -> Bounds:
-        if isinstance(self.bounds, str) and self.bounds == FROM_DATA:
-            try:
-                return opened.read_bounds()
-            except BoundsError as error:
-                raise DataError(error.message, hint=error.hint) from None
-        return Bounds.of(self.bounds, opened.n_features)
 
     def _unit_centroids(self) -> FloatArray:
         return self.release_.bounds.unit_of(self.cluster_centers_)
@@ -376,11 +246,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             twin._sklearn_output_config = copy.deepcopy(self._sklearn_output_config)
         return twin
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle, a deep copy and a joblib file hold: everything but `labels_`, which are not private."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "labels_"}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def _with_names(release: Release, names: Any) -> Release:
-    return replace(release, feature_names=tuple(str(name) for name in names))

@@ -1,24 +1,88 @@
-"""Functions a user calls by name: `make_synopsis`."""
+"""From a request to a release: check, open, bounds, engine, method, settle, name. Nothing else orchestrates a fit."""
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from dpkmeans.core.bounds import FROM_DATA, Bounds
+import numpy as np
+
+from dpkmeans._typing import AnyArray, LabelArray
+from dpkmeans.core.bounds import FROM_DATA, GRID, Bounds
+from dpkmeans.core.checks import check_n_clusters
+from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import as_label, check_accepted, check_accountable
-from dpkmeans.data.open import Where, open_data
-from dpkmeans.errors import MethodError
-from dpkmeans.methods.base import Claim, guarantee_of
+from dpkmeans.core.release import Release
+from dpkmeans.data.open import OpenedData, Where, open_data
+from dpkmeans.data.source import FrameSource
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning
+from dpkmeans.methods.base import Claim, Method, guarantee_of
+from dpkmeans.methods.bounds_estimate import estimate_bounds
+from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import Account, DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
-from dpkmeans.synopsis.synopsis import Synopsis, check_n_clusters
+from dpkmeans.synopsis.synopsis import Synopsis
+
+DEFAULT_METHOD = "synopsis"
+LedgerLike = Ledger | DurableLedger | str | PathLike[str] | None
+R = TypeVar("R", Release, Synopsis)
+R_co = TypeVar("R_co", bound=Release | Synopsis, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FitRequest:
+    """What a caller asks for, as it was written: the parameters of `DPKMeans`, checked by `run`.
+
+    `feature_names` are for records that carry none. `labels` asks for the nearest centroid of each record in memory,
+    which is not private.
+    """
+
+    n_clusters: int = 8
+    epsilon: float | None = None
+    step_epsilon: float | None = None
+    release_epsilon: float | None = None
+    bounds: Any = None
+    bounds_epsilon: float | None = None
+    method: str | Method | None = None
+    guarantee: str = "proved"
+    init: Any = None
+    max_iter: int | None = None
+    n_records: int | None = None
+    random_state: Any = None
+    ledger: LedgerLike = None
+    dataset: str | None = None
+    engine: Where = None
+    feature_names: tuple[str, ...] | None = None
+    labels: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted(Generic[R_co]):
+    """The public `release`, and for the data holder alone the `labels`, shape (n,), where they were asked for."""
+
+    release: R_co
+    labels: LabelArray | None = None
+
+
+def run(request: FitRequest, X: Any) -> Fitted[Release]:
+    """Fit the records `X`, shape (n, d): an array, frame, path, `Files`, stream, Dask or Spark object.
+
+    Guarantee: that of the method, weakened by a seed or by bounds read from the records. What is weaker than
+    `request.guarantee`, or too much for the ledger, is refused before anything is spent.
+
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> run(FitRequest(n_clusters=3, epsilon=1.0, bounds=(0, 1)), X).release.epsilon_spent
+    1.0
+    """
+    return _run(request, _method(request), X)
 
 
 def make_synopsis(
@@ -30,20 +94,19 @@ def make_synopsis(
     n_records: int | None = None,
     guarantee: str = "proved",
     random_state: Any = None,
-    ledger: Ledger | DurableLedger | str | PathLike[str] | None = None,
+    ledger: LedgerLike = None,
     dataset: str | None = None,
     engine: Where = None,
 ) -> Synopsis:
     """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
 
-    Everything computed from them afterwards is free: `fit(k)`, `explore(range(2, 20))`, any method. `n_clusters` is
-    the largest k that is likely to be asked for; it decides how fine the synopsis is. `bounds`, `n_records`,
-    `guarantee`, `random_state`, `ledger`, `dataset` and `engine` are as in `DPKMeans`.
+    Whatever is computed from them afterwards costs no further budget: `fit(k)`, `explore(range(2, 20))`, any method.
+    `n_clusters` is the largest k that is likely to be asked for; it decides how fine the synopsis is. The other
+    parameters are as in `DPKMeans`.
 
     Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
     or bounds read from the data make it `none`. Source: proofs/synopsis.md.
 
-    >>> import numpy as np
     >>> X = np.random.default_rng(0).random((2000, 2))
     >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
     >>> synopsis.fit(3).centroids.shape
@@ -53,47 +116,182 @@ def make_synopsis(
     >>> synopsis.epsilon_spent
     1.0
     """
-    opened = open_data(X, engine)
-    k = check_n_clusters(n_clusters)
-    rng = Randomness.of(random_state)
-    from_data = isinstance(bounds, str) and bounds == FROM_DATA
-    box = opened.read_bounds() if from_data else Bounds.of(bounds, opened.n_features)
-    offered = guarantee_of(Claim.PROVED, box, rng)
-    check_accepted(offered, as_label(guarantee))
-    account = _account(ledger, dataset, epsilon)
-    if account is not None:
+    request = FitRequest(
+        n_clusters=n_clusters,
+        epsilon=epsilon,
+        bounds=bounds,
+        guarantee=guarantee,
+        n_records=n_records,
+        random_state=random_state,
+        ledger=ledger,
+        dataset=dataset,
+        engine=engine,
+    )
+    return run_synopsis(request, X)
+
+
+def run_synopsis(request: FitRequest, X: Any) -> Synopsis:
+    """The synopsis of a request; see `make_synopsis`."""
+    return _run(request, _SynopsisAlone(request.n_records), X).release
+
+
+class _Work(Protocol[R_co]):
+    """What is done once the engine is ready: a method, or the making of a synopsis."""
+
+    @property
+    def name(self) -> str: ...
+    def offers(self) -> Claim: ...
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> R_co: ...
+
+
+@dataclass(frozen=True)
+class _SynopsisAlone:
+    n_records: int | None
+    name: str = "synopsis"
+
+    def offers(self) -> Claim:
+        return Claim.PROVED
+
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Synopsis:
+        method = SynopsisMethod(self.name, counted(self.n_records), recentre=False)
+        points, plan = build(engine, n_clusters, method, ledger=ledger, rng=rng)
+        return as_synopsis(points, engine, ledger, rng, kind=type(plan.builder).__name__.lower())
+
+
+def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
+    accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
+    rng = Randomness.of(request.random_state)
+    parent = _parent(request, work.name)
+    ledger = Ledger(request.epsilon, parent=parent)
+    data = open_data(X, request.engine)
+    names = request.feature_names or data.names or _column_names(X)
+    share = _bounds_share(request, data)
+    box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
+    offered = guarantee_of(work.offers(), box, rng)
+    check_accepted(offered, accepted)
+    if isinstance(parent, Account):
         check_accountable(offered)
-    own = Ledger(Epsilon.of(epsilon), parent=ledger if isinstance(ledger, Ledger) else account)
-    method = SynopsisMethod("synopsis", counted(n_records), recentre=False)
-    with closing(opened.engine(box)) as held:
-        points, plan = build(held, k, method, ledger=own, rng=rng)
-        made = as_synopsis(points, held, own, rng, kind=type(plan.builder).__name__.lower())
-    if account is not None:
-        account.settle()
-    return replace(made, feature_names=opened.names or _names(X))
+    if share is not None:
+        assert data.chunks is not None
+        box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls)
+    with closing(data.engine(box)) as engine:
+        release = work.run(engine, k, ledger=ledger, rng=rng)
+        if isinstance(parent, Account):
+            parent.settle()
+        labels = None
+        if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
+            labels = engine.labels(box.unit_of(release.centroids))
+    if share is not None:
+        release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
+    elif data.records is not None and not box.from_data:
+        _warn_of_tight_bounds(box, data.records)
+    return Fitted(replace(release, feature_names=names), labels)
 
 
-def _account(
-    ledger: Ledger | DurableLedger | str | PathLike[str] | None, dataset: str | None, epsilon: float
-) -> Account | None:
-    """An account in a durable ledger, if there is one. Refuses here what the cap does not allow."""
+def _method(request: FitRequest) -> Method:
+    names = ("step_epsilon", "release_epsilon", "init", "max_iter", "n_records")
+    options = {name: getattr(request, name) for name in names}
+    method = DEFAULT_METHOD if request.method is None else request.method
+    if isinstance(method, str):
+        return make_method(method, **options)
+    if not hasattr(method, "offers") or not hasattr(method, "run"):
+        raise MethodError(
+            f"must be a name or a method value; got {method!r}.",
+            parameter="method",
+            hint="Write {method='posterior'} or method=posterior(step_epsilon=0.1), for example.",
+        )
+    given = sorted(name for name, value in options.items() if value is not None)
+    if given:
+        raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
+    return method
+
+
+def _parent(request: FitRequest, note: str) -> Ledger | Account | None:
+    """Where spends are recorded besides the fit's own ledger. Refuses here what a durable ledger's cap forbids."""
+    ledger, dataset = request.ledger, request.dataset
     if ledger is None or isinstance(ledger, Ledger):
         if dataset is not None:
             raise MethodError(
-                "names the records in a durable ledger.",
-                parameter="dataset",
-                hint="Write {ledger='ledger.db'} as well.",
+                "names the records in a durable ledger.", parameter="dataset", hint="Write {ledger='ledger.db'} too."
             )
-        return None
+        return ledger
     if dataset is None:
         raise MethodError(
             "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
         )
-    store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
-    return store.account(dataset, promised=epsilon, note="synopsis")
+    if not isinstance(ledger, DurableLedger | str | PathLike):
+        raise MethodError(
+            f"must be a Ledger, a DurableLedger or a path; got {type(ledger).__name__}.", parameter="ledger"
+        )
+    durable = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
+    return durable.account(dataset, promised=request.epsilon, note=note)
 
 
-def _names(X: Any) -> tuple[str, ...] | None:
-    """The names of a frame's columns, where all are texts."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
+def _bounds_share(request: FitRequest, data: OpenedData) -> Epsilon | None:
+    """What to spend on a private estimate of the bounds; None where they are given."""
+    if request.bounds_epsilon is None:
+        return None
+    if request.bounds is not None:
+        raise BoundsError(
+            "bounds were given, and an estimate of them was asked for.",
+            hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
+        )
+    if data.chunks is None:
+        raise MethodError(
+            "works for arrays, frames and files, not for Dask and Spark.",
+            parameter="bounds_epsilon",
+            hint="Give {bounds}.",
+        )
+    share = Epsilon.of(request.bounds_epsilon, "bounds_epsilon")
+    if request.epsilon is not None and share.nano >= Epsilon.of(request.epsilon).nano:
+        raise BudgetError(
+            f"leaves nothing of the total, {request.epsilon}, for the clusters.",
+            parameter="bounds_epsilon",
+            value=request.bounds_epsilon,
+            hint="A tenth of {epsilon} is a good share.",
+        )
+    return share
+
+
+def _bounds(request: FitRequest, data: OpenedData) -> Bounds:
+    if not (isinstance(request.bounds, str) and request.bounds == FROM_DATA):
+        return Bounds.of(request.bounds, data.n_features)
+    try:
+        return data.read_bounds()
+    except BoundsError as error:
+        raise DataError(error.message, hint=error.hint) from None
+
+
+def _column_names(X: Any) -> tuple[str, ...] | None:
+    """The column names of a frame in memory, where they are texts."""
+    frame = X.records if isinstance(X, FrameSource) else X
+    is_arrow = type(frame).__module__.startswith("pyarrow.")
+    names = tuple(frame.schema.names if is_arrow else getattr(frame, "columns", ()))
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) and not all(texts):
+        raise DataTypeError("the names of the columns must all be texts, or none of them; some are. Rename them.")
+    return names if any(texts) else None
+
+
+def _warn_of_tight_bounds(bounds: Bounds, records: AnyArray) -> None:
+    """Tell the data holder that the bounds are the extremes of the records `records`, shape (n, d), if they are.
+
+    After the release is made and settled. The warning is never raised as an error: with such a filter it would be
+    visible from outside whether the records fill their bounds.
+    """
+    step = bounds.longest_side / GRID
+    with np.errstate(over="ignore"):
+        low, high = records.min(axis=0).astype(np.float64), records.max(axis=0).astype(np.float64)
+    gaps = np.concatenate([low - bounds.lower, high - bounds.upper])
+    if not (np.abs(gaps) < step).all():
+        return
+    warning = TightBoundsWarning(
+        "in every feature the smallest and the largest record lie exactly on the bounds. If the bounds, or a scaler "
+        "that was applied to the records (such as MinMaxScaler), were computed from these records, the release is not "
+        "private, whatever its label says.",
+        hint="Give {bounds} that are known without looking at the records. If they are, ignore this.",
+    )
+    try:
+        warnings.warn(warning, stacklevel=5)
+    except TightBoundsWarning:
+        warnings.showwarning(warning, TightBoundsWarning, __file__, 0)

@@ -171,7 +171,7 @@ def test_an_unforeseen_exception_shows_its_type_only(data, capsys, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"the record {MARKER}")
 
-    monkeypatch.setattr("dpkmeans.cli.fit.fitted", fail)
+    monkeypatch.setattr("dpkmeans.session.run", fail)
     assert fit(data, *LLOYD) == 1
     err = capsys.readouterr().err
     assert "RuntimeError" in err
@@ -182,7 +182,7 @@ def test_an_interruption_exits_with_130(data, capsys, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpkmeans.cli.fit.fitted", interrupt)
+    monkeypatch.setattr("dpkmeans.session.run", interrupt)
     assert fit(data, *LLOYD) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "error: interrupted. What was spent before stays spent."
 

@@ -64,7 +64,7 @@ def test_hopeless_plans_are_called_so():
 @pytest.mark.parametrize(
     ("arguments", "options", "says"),
     [
-        ((0, 4, 8, [0.1]), {}, "records must be at least 1"),
+        ((0, 4, 8, [0.1]), {}, "records must be a whole number of at least 1"),
         ((10, 4, 8, []), {}, "at least one epsilon"),
         ((10, 4, 8, [1.0]), {"spread": 0.0}, "spread must be a share"),
         ((10, 4, 8, [1.0]), {"spread": float("nan")}, "spread must be a share"),

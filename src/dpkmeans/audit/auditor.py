@@ -16,6 +16,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.audit.protocols import Case, Sample, Target
 from dpkmeans.audit.scores import Score
 from dpkmeans.audit.statistics import Bound, choose_event, measure
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.guarantee import Label
 from dpkmeans.errors import MethodError
 from dpkmeans.privacy.randomness import Randomness
@@ -142,7 +143,7 @@ def audit(
     if n_events == 0:
         raise MethodError("there is nothing to audit. Name a method, a mechanism, or 'all'.")
     alpha = (1 - confidence) / n_events
-    sizes = [_checked(runs if isinstance(runs, int) else runs.of(target)) for target, _ in work]
+    sizes = [check_integer(runs if isinstance(runs, int) else runs.of(target), "runs", least=8) for target, _ in work]
     findings: list[Finding] = []
     total, done = sum(2 * n for n in sizes), 0
     with _workers(jobs, rng) as submit:
@@ -218,8 +219,7 @@ def _pieces(submit: Submit, case: Case, with_record: bool, runs: int, jobs: int)
 @contextmanager
 def _workers(jobs: int, rng: Randomness | None) -> Iterator[Submit]:
     """How pieces are run: here, when they are asked for, or in processes of their own."""
-    if jobs < 1:
-        raise MethodError(f"jobs must be a whole number of at least 1; got {jobs}.")
+    check_integer(jobs, "jobs")
     if jobs == 1:
         yield lambda case, side, n: lambda: case.draw(side, n, rng if rng is not None else Randomness.secure())
         return
@@ -248,9 +248,3 @@ def _workers(jobs: int, rng: Randomness | None) -> Iterator[Submit]:
 
 def _joined(samples: list[Sample]) -> Sample:
     return Sample(np.concatenate([s.outputs for s in samples]), np.concatenate([s.spent for s in samples]))
-
-
-def _checked(runs: int) -> int:
-    if isinstance(runs, bool) or runs < 8:
-        raise MethodError(f"runs must be a whole number of at least 8; got {runs}.")
-    return int(runs)

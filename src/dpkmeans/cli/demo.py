@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpkmeans.cli import output
-from dpkmeans.cli.fit import fitted
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.options import Json
 
@@ -20,8 +19,8 @@ def methods(*, json: Json = False) -> None:
     json:
         Print them as JSON.
     """
-    from dpkmeans.estimator import DEFAULT_METHOD
     from dpkmeans.methods.registry import registry
+    from dpkmeans.session import DEFAULT_METHOD
 
     entries = registry().values()
     if not json:
@@ -49,13 +48,14 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         Print the result as JSON.
     """
     check_outputs(out, picture)
-    from dpkmeans.data.tables import Table
     from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FAR_KM, FEATURES, TOWNS, match, visits
     from dpkmeans.report import require, write_report
+    from dpkmeans.session import FitRequest, run
 
     require()
-    table = Table(visits(), FEATURES)
-    release = fitted(table.records, table.names, n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), **DEMO_OPTIONS)
+    request = FitRequest(n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), feature_names=FEATURES, **DEMO_OPTIONS)
+    with output.status("Fitting"):
+        release = run(request, visits()).release
     write_report(release, out)
     if picture is not None:
         from dpkmeans.demo.picture import write_demo_picture

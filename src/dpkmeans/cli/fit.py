@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import ESTIMATED, check_outputs, parse_bounds, sides
@@ -89,10 +88,10 @@ def fit(
         require()
     engine = place.where()
     with output.status(f"Reading {data}"):
+        from dpkmeans.session import FitRequest, run
+
         table = read_records(data, reading, place.engine, engine)
-    release = fitted(
-        table.records,
-        table.names,
+    request = FitRequest(
         n_clusters=k,
         bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
         bounds_epsilon=bounds_epsilon,
@@ -107,7 +106,10 @@ def fit(
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,
+        feature_names=table.names,
     )
+    with output.status("Fitting"):
+        release = run(request, table.records).release
     _note_on_units(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)
@@ -115,19 +117,9 @@ def fit(
         output.print_json(release.to_dict()) if json else output.print_release(release)
 
 
-def fitted(records: Any, names: tuple[str, ...] | None, **parameters: Any) -> Release:
-    """Fit and return the release alone; labels stay behind."""
-    with output.status("Fitting"):
-        from dpkmeans.estimator import DPKMeans
-
-        release = DPKMeans(**parameters).fit(records).release_
-    return replace(release, feature_names=names)
-
-
 def _note_on_units(release: Release) -> None:
     """Say so where one feature is so much wider than another that it decides the clusters alone."""
-    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
-    bounds = zip(release.bounds.lower, release.bounds.upper, names, strict=True)
+    bounds = zip(release.bounds.lower, release.bounds.upper, release.names, strict=True)
     sides = sorted((high - low, name) for low, high, name in bounds if high > low)
     if len(sides) > 1 and sides[-1][0] > UNLIKE * sides[0][0]:
         (narrow, least), (wide, most) = sides[0], sides[-1]

@@ -67,8 +67,7 @@ def print_release(release: Release) -> None:
     ]
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
-    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
-    header = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])
+    header = ["cluster", *release.names] + ([] if release.sizes is None else ["noisy size"])
     body = [
         [str(i), *map(_short, centroid)] + ([] if release.sizes is None else [_short(release.sizes[i])])
         for i, centroid in enumerate(release.centroids.tolist())

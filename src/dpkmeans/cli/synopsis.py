@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,22 +60,23 @@ def synopsis(
     pairs = parse_bounds(bounds)
     check_outputs(out, inputs=(data, *spending.files()))
     with output.status(f"Reading {data}"):
-        table = read_records(data, reading)
-    with output.status("Making a synopsis"):
-        from dpkmeans.session import make_synopsis
+        from dpkmeans.session import FitRequest, run_synopsis
 
-        made = make_synopsis(
-            table.records,
-            epsilon,
-            pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
-            n_clusters=k,
-            n_records=n_records,
-            guarantee=guarantee,
-            random_state=seed,
-            ledger=spending.store(),
-            dataset=spending.dataset,
-        )
-    replace(made, feature_names=table.names).save(out)
+        table = read_records(data, reading)
+    request = FitRequest(
+        n_clusters=k,
+        epsilon=epsilon,
+        bounds=pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+        n_records=n_records,
+        guarantee=guarantee,
+        random_state=seed,
+        ledger=spending.store(),
+        dataset=spending.dataset,
+        feature_names=table.names,
+    )
+    with output.status("Making a synopsis"):
+        made = run_synopsis(request, table.records)
+    made.save(out)
     if json:
         _print_json(made, out)
         return

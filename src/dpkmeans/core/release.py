@@ -93,6 +93,11 @@ class Release:
         """Number of centroids."""
         return len(self.centroids)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each feature: its own, or `feature 0` and so on where it has none."""
+        return self.feature_names or tuple(f"feature {j}" for j in range(self.bounds.n_features))
+
     def summary(self) -> str:
         """The guarantee in one sentence."""
         return self.guarantee.in_words(self.epsilon_spent)

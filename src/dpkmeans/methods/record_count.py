@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import Engine
-from dpkmeans.errors import MethodError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -44,13 +44,8 @@ class PublicCount:
     n_records: int
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.n_records, (int, np.integer)) and not isinstance(self.n_records, bool)
-        if not whole or not 1 <= self.n_records <= LARGEST:
-            raise MethodError(
-                f"must be a whole number from 1 to 2^33; got {self.n_records!r}.",
-                parameter="n_records",
-                hint="Leave it out to spend a small share of epsilon on a noisy count.",
-            )
+        hint = "Leave it out to spend a small share of epsilon on a noisy count."
+        check_integer(self.n_records, "n_records", most=LARGEST, hint=hint)
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
         """The given number."""

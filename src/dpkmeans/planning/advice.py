@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
@@ -73,11 +74,10 @@ def plan(
     >>> all(e.low <= e.loss <= e.high for e in advice.expectations)
     True
     """
-    for name, value in (("records", n_records), ("features", n_features), ("k", n_clusters)):
-        if value < 1:
-            raise MethodError(f"{name} must be at least 1; got {value}.")
+    for name, value in (("records", n_records), ("features", n_features), ("n_clusters", n_clusters)):
+        check_integer(value, name)
     if spread is not None and not 0 < spread <= 1:
-        raise MethodError(f"spread must be a share of the box's side, above 0 and at most 1; got {spread}.")
+        raise MethodError(f"must be a share of the box's side, above 0 and up to 1; got {spread}.", parameter="spread")
     checked = sorted(float(Epsilon.of(epsilon)) for epsilon in epsilons)
     if not checked:
         raise MethodError("give at least one epsilon.")

@@ -22,8 +22,7 @@ __all__ = ["Explored", "Verdict", "costs_of", "explored", "named", "synopsis_of"
 
 def named(release: Release) -> tuple[str, ...]:
     """A name for each feature, not too long."""
-    names = release.feature_names or tuple(f"feature {j}" for j in range(release.bounds.n_features))
-    return tuple(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names)
+    return tuple(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in release.names)
 
 
 def synopsis_of(release: Release) -> WeightedPoints | None:

@@ -16,7 +16,7 @@ _COLOURS = {"proved": "#17703a", "paper": "#8a5a00", "none": "#b3261e"}
 def fragment(release: Release) -> str:
     """A small piece of HTML, without scripts and addresses; every text in it is escaped."""
     k, d = release.centroids.shape
-    names = (release.feature_names or tuple(f"feature {j}" for j in range(d)))[:MAX_COLUMNS]
+    names = release.names[:MAX_COLUMNS]
     head = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])
     rows = []
     for i, centroid in enumerate(release.centroids[:MAX_ROWS, :MAX_COLUMNS].tolist()):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkmeans import __version__
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.reproduction import figures, tables
@@ -58,8 +59,7 @@ class Order:
         _known("part", self.parts, PARTS)
         _known("method", self.methods, ALL_METHODS)
         for name, value in (("runs", self.runs), ("quality_runs", self.n_quality)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise MethodError(f"{name} must be a whole number of at least 1; got {value!r}.")
+            check_integer(value, name)
         if self.n_quality > self.runs:
             raise MethodError(f"quality_runs must be at most runs={self.runs}; got {self.quality_runs}.")
         if not self.epsilons or not self.datasets or not self.methods:

@@ -11,13 +11,14 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
 from dpkmeans.core.epsilon import LARGEST, Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.errors import FileError, MethodError
+from dpkmeans.errors import FileError
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.privacy.ledger import Ledger, Spend
 from dpkmeans.privacy.randomness import Randomness
@@ -38,7 +39,6 @@ from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
 VERSION = 1
-MAX_CLUSTERS = 2**20
 
 
 @dataclass(frozen=True)
@@ -269,13 +269,6 @@ class Synopsis:
         within = self.epsilon_promised is not None and self.epsilon_spent <= self.epsilon_promised
         if self.guarantee.label == "proved" and not (exact and within and self.spends):
             raise FileError("The synopsis says 'proved', and its content contradicts that. Do not trust this file.")
-
-
-def check_n_clusters(k: Any) -> int:
-    """A whole number of clusters, at least 1."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= MAX_CLUSTERS:
-        raise MethodError(f"must be a whole number from 1 to {MAX_CLUSTERS}; got {k!r}.", parameter="n_clusters")
-    return int(k)
 
 
 def weighted_points_from(content: dict[str, Any], bounds: Bounds) -> WeightedPoints:

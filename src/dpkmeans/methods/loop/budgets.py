@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.errors import MethodError
 
 NOTHING = Epsilon(0)
 RHO = 0.225  # Su et al. 2016: average share of the box's half side that a centroid lies away from its middle
@@ -91,7 +91,7 @@ class EvenSplit:
     splits: bool = True
 
     def __post_init__(self) -> None:
-        _check_steps(self.steps)
+        check_integer(self.steps, "steps")
 
     def plan(self, task: Task) -> Iterable[StepBudget]:
         """T equal budgets that add up to the total; the count weighs as much as a feature."""
@@ -106,7 +106,7 @@ class Halving:
     splits: bool = True
 
     def __post_init__(self) -> None:
-        _check_steps(self.steps)
+        check_integer(self.steps, "steps")
 
     def plan(self, task: Task) -> Iterable[StepBudget]:
         """T halving budgets that add up to the total."""
@@ -144,8 +144,3 @@ class SuSplit:
         steps = int(min(max(affordable, self.fewest), self.most))
         weight = self.count_weight(task.n_features)
         return [noisy_mean_budget(step, task.n_features, weight) for step in task.total.over(steps)]
-
-
-def _check_steps(steps: int) -> None:
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise MethodError(f"steps must be a whole number of at least 1; got {steps!r}.")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.exact import Exact, reveal
-from dpkmeans.errors import MethodError
 
 MAX_ITERATIONS = 2**31
 
@@ -42,8 +40,4 @@ class AfterPlan:
 
 def check_max_iter(max_iter: int) -> int:
     """A whole number of at least 1."""
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 1:
-        raise MethodError(f"must be a whole number of at least 1; got {max_iter!r}.", parameter="max_iter")
-    if max_iter > MAX_ITERATIONS:
-        raise MethodError(f"must be at most {MAX_ITERATIONS}; got {max_iter}.", parameter="max_iter")
-    return int(max_iter)
+    return check_integer(max_iter, "max_iter", most=MAX_ITERATIONS)
