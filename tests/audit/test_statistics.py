@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkmeans.audit.auditor import shown
+from dpkmeans.audit.auditor import lower_bound
 from dpkmeans.audit.scores import Column
-from dpkmeans.audit.statistics import Event, choose_event, epsilon_shown, lower_end, measure, upper_end
+from dpkmeans.audit.statistics import Event, choose_event, epsilon_lower_bound, lower_limit, measure, upper_limit
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(0, 10), (3, 10), (10, 10), (700, 1000)])
 def test_the_ends_are_those_of_clopper_and_pearson(hits, runs):
     exact = stats.binomtest(hits, runs).proportion_ci(confidence_level=0.9, method="exact")
-    assert lower_end(hits, runs, 0.05) == pytest.approx(exact.low)
-    assert upper_end(hits, runs, 0.05) == pytest.approx(exact.high)
+    assert lower_limit(hits, runs, 0.05) == pytest.approx(exact.low)
+    assert upper_limit(hits, runs, 0.05) == pytest.approx(exact.high)
 
 
 def test_an_end_is_wrong_no_more_often_than_it_says():
     chance, runs, alpha = 0.13, 60, 0.05
     hits = np.arange(runs + 1)
     weight = stats.binom.pmf(hits, runs, chance)
-    assert sum(w for h, w in zip(hits, weight, strict=True) if lower_end(h, runs, alpha) > chance) <= alpha
-    assert sum(w for h, w in zip(hits, weight, strict=True) if upper_end(h, runs, alpha) < chance) <= alpha
+    assert sum(w for h, w in zip(hits, weight, strict=True) if lower_limit(h, runs, alpha) > chance) <= alpha
+    assert sum(w for h, w in zip(hits, weight, strict=True) if upper_limit(h, runs, alpha) < chance) <= alpha
 
 
 def test_the_bound_is_wrong_no_more_often_than_it_says():
@@ -34,14 +34,14 @@ def test_the_bound_is_wrong_no_more_often_than_it_says():
     wrong = 0.0
     for h, w in zip(hits, stats.binom.pmf(hits, runs, p), strict=True):
         for g, v in zip(hits, stats.binom.pmf(hits, runs, other), strict=True):
-            wrong += w * v * (epsilon_shown(int(h), int(g), runs, runs, alpha) > math.log(p / other))
+            wrong += w * v * (epsilon_lower_bound(int(h), int(g), runs, runs, alpha) > math.log(p / other))
     assert wrong <= alpha
 
 
 def test_no_hits_and_all_hits_show_what_they_can_and_no_more():
-    assert epsilon_shown(0, 0, 100, 100, 0.05) == 0.0
-    assert epsilon_shown(100, 100, 100, 100, 0.05) == 0.0
-    apart = epsilon_shown(5000, 0, 5000, 5000, 0.05)
+    assert epsilon_lower_bound(0, 0, 100, 100, 0.05) == 0.0
+    assert epsilon_lower_bound(100, 100, 100, 100, 0.05) == 0.0
+    apart = epsilon_lower_bound(5000, 0, 5000, 5000, 0.05)
     assert 7 < apart < math.log(5000)
 
 
@@ -66,7 +66,7 @@ def test_a_gap_is_found_among_more_scores_than_thresholds_are_tried():
 
 def test_equal_data_sets_show_nothing_although_the_event_was_chosen_to_look_bad():
     rng = np.random.default_rng(5)
-    bounds = [shown(Column(0, "x"), rng.random((200, 1)), rng.random((200, 1)), 0.05).epsilon for _ in range(400)]
+    bounds = [lower_bound(Column(0, "x"), rng.random((200, 1)), rng.random((200, 1)), 0.05).epsilon for _ in range(400)]
     assert np.mean(np.array(bounds) > 0) <= 0.05
 
 
@@ -74,7 +74,7 @@ def test_the_half_that_chooses_the_event_has_no_say_in_the_bound():
     """The first half of the runs separates perfectly, the second not at all."""
     without, with_record = np.zeros((400, 1)), np.zeros((400, 1))
     with_record[:200] = 1.0
-    bound = shown(Column(0, "x"), without, with_record, 0.05)
+    bound = lower_bound(Column(0, "x"), without, with_record, 0.05)
     assert bound.epsilon == 0.0
     assert bound.frequency_with == 0.0
 
@@ -86,7 +86,7 @@ def test_a_randomised_response_shows_its_epsilon_and_never_more():
     bounds = []
     for _ in range(20):
         without, with_record = rng.random((20_000, 1)) < 1 - truth, rng.random((20_000, 1)) < truth
-        bounds.append(shown(Column(0, "answer"), without.astype(float), with_record.astype(float), 0.01).epsilon)
+        bounds.append(lower_bound(Column(0, "answer"), without.astype(float), with_record.astype(float), 0.01).epsilon)
     assert min(bounds) > 0.85
     assert max(bounds) <= 1.0
 

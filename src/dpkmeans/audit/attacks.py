@@ -1,13 +1,13 @@
 """Attacks on the algorithm of Lu and Shen as published, each a function of what an attacker sees and knows.
 
-The attacker knows all records but one and wants to learn whether, or what, the last one is. Shapes: k clusters, d
-features. Every attack is also put to the auditor, which runs the algorithm with a public start on a pair of neighbours.
+The attacker knows all records but one and wants to learn whether the last one is there, or what it is. Shapes: k
+clusters, d features. Every attack is also a score for the auditor, which runs the algorithm on a pair of neighbours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
-CLOSE = 1e-9
-STEPS = 200
+CLOSE = 1e-9  # in units of the box: misfits below it are rounding errors
+MAX_STEPS = 200
+ATTACKER = "an attacker who knows the records"
 
 
 def infer_missing_record(mean: FloatArray, count: float, mean_without: FloatArray) -> FloatArray:
@@ -36,20 +37,20 @@ def infer_missing_record(mean: FloatArray, count: float, mean_without: FloatArra
 
 
 def mean_from_zone(previous: float, center: float, radius: float) -> float:
-    """The exact mean of a cluster in one dimension, out of its published posterior zone.
+    """The exact mean of a cluster in one dimension, from its published posterior zone.
 
-    The zone touches X = 2 mean - previous, the far end of the convergent zone. So X is the zone's end that lies farther
-    from the previous centroid, and the mean is halfway between the two.
+    The zone touches X = 2 mean - previous, the far end of the convergent zone. So X is the end of the zone that lies
+    farther from the previous centroid, and the mean is halfway between the two.
     """
     far_end = center + np.sign(center - previous) * radius
     return float((previous + far_end) / 2)
 
 
 def zone_misfit(previous: FloatArray, center: FloatArray, radius: FloatArray, means: FloatArray) -> FloatArray:
-    """How far each published posterior zone is from what `means` (k, d) could have given, shape (k,).
+    """How far each published posterior zone is from one that `means` (k, d) could have produced, shape (k,).
 
     |X - mean| = |previous - mean| and the zone touches X from inside, on the line to the mean. Hence
-    |center - mean| + radius = |previous - mean|, whatever the random turn and offset were. A wrong mean misses it.
+    |center - mean| + radius = |previous - mean|, whatever the random turn and offset were. A wrong mean violates it.
     """
     reach = np.linalg.norm(previous - means, axis=-1)
     return np.asarray(np.abs(np.linalg.norm(center - means, axis=-1) + radius - reach))
@@ -70,15 +71,15 @@ def ray_misfit(centroids: FloatArray, sums: FloatArray, lower: FloatArray) -> Fl
 
 
 def fixed_point_sums(engine: MemoryEngine, n_clusters: int, starts: int, rng: np.random.Generator) -> FloatArray:
-    """Sums of the clusters in which Lloyd's algorithm can end, shape (m, d): what the attacker computes beforehand.
+    """Sums of clusters at fixed points of Lloyd's algorithm, shape (m, d), which the attacker computes beforehand.
 
-    The paper's algorithm ends where an assignment repeats, and that is such an end.
+    The paper's algorithm ends when an assignment repeats, which is such a fixed point.
     """
     found = []
     for _ in range(starts):
-        start = reveal(engine.sample_rows(n_clusters, rng), why="an attacker who knows the records")
-        end = reveal(engine.lloyd(start, STEPS), why="an attacker who knows the records").centroids
-        stats = reveal(engine.cell_statistics(end), why="an attacker who knows the records")
+        start = reveal(engine.sample_rows(n_clusters, rng), why=ATTACKER)
+        end = reveal(engine.lloyd(start, MAX_STEPS), why=ATTACKER).centroids
+        stats = reveal(engine.cell_statistics(end), why=ATTACKER)
         found.append(stats.sums[stats.counts > 0])
     return np.unique(np.concatenate(found), axis=0)
 
@@ -101,16 +102,16 @@ def outside_support(previous: FloatArray, released: FloatArray, means: FloatArra
 
 
 def degenerate_zones(radius: FloatArray) -> AnyArray:
-    """Which published zones are points, shape (..., k): there the centroid did not move, so it is the exact mean.
+    """Which published zones are points, shape (..., k): their centroid did not move, so it is the exact mean.
 
-    The algorithm adds no noise in that case, and shows that it is the case.
+    The algorithm adds no noise in that case, and its transcript shows it.
     """
     return np.asarray(radius == 0)
 
 
 @dataclass(frozen=True, eq=False)
 class TranscriptCase:
-    """The posterior strategy from a public start. Seen: the first published zones and centroids, and the last ones.
+    """The posterior strategy from a public start; its first published zones and centroids, and its final ones.
 
     Columns: zone centers (k d), radii (k), released centroids (k d), final centroids (k d).
     """
@@ -128,7 +129,7 @@ class TranscriptCase:
 
     @property
     def why(self) -> str:
-        """What the pair is meant to bring out."""
+        """What the pair is meant to reveal."""
         return self.data.why
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
@@ -158,66 +159,110 @@ class TranscriptCase:
 
 
 @dataclass(frozen=True, eq=False)
-class AttackScore:
-    """An attack as a score: how much better the transcript fits the means of D' than those of D."""
+class ZoneScore:
+    """The means from the published zones: those of D' fit, those of D do not."""
 
-    name: str
     data: Pair
     start: FloatArray
+    name: str = "mean from a published zone"
     learns: bool = False
 
     def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """The attack's score; the attacker knows both candidate data sets, and looks at no runs beforehand."""
-        k, d = self.start.shape
+        """See `_fits_better`."""
+        means = _first_means(self.data, self.start)
+
+        def misfit(rows: FloatArray, side: int) -> AnyArray:
+            zones, radii, *_ = _columns(rows, *self.start.shape)
+            return zone_misfit(self.start, zones, radii, means[side]) > CLOSE
+
+        return _fits_better(misfit)
+
+
+@dataclass(frozen=True, eq=False)
+class SupportScore:
+    """The first released centroids: they lie in the support of the means of D', not in that of D."""
+
+    data: Pair
+    start: FloatArray
+    name: str = "support of the released centroids"
+    learns: bool = False
+
+    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
+        """See `_fits_better`."""
+        means = _first_means(self.data, self.start)
+        return _fits_better(
+            lambda rows, side: outside_support(self.start, _columns(rows, *self.start.shape)[2], means[side])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RayScore:
+    """The final centroids: they lie on rays of exact sums of D', not on those of D."""
+
+    data: Pair
+    start: FloatArray
+    name: str = "ray of the final centroids"
+    learns: bool = False
+
+    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
+        """See `_fits_better`."""
+        rng, lower = np.random.default_rng(1), np.array(self.data.bounds.lower)
+        sums = [fixed_point_sums(self.data.engine(side), len(self.start), 200, rng) for side in (False, True)]
+        return _fits_better(
+            lambda rows, side: ray_misfit(_columns(rows, *self.start.shape)[3], sums[side], lower) > CLOSE
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DegenerateZoneScore:
+    """How many published zones are points."""
+
+    start: FloatArray
+    name: str = "degenerate zone"
+    learns: bool = False
+
+    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
+        """The number of zones with radius 0."""
 
         def score(rows: FloatArray) -> FloatArray:
-            center, radius = centroids_of(rows, k, d), rows[:, k * d : k * (d + 1)]
-            released = centroids_of(rows[:, k * (d + 1) :], k, d)
-            final = centroids_of(rows[:, k * (2 * d + 1) :], k, d)
-            if self.name == "degenerate zone":
-                return np.asarray(degenerate_zones(radius).sum(axis=1).astype(np.float64))
-            fits = []
-            misfit: AnyArray
-            for with_extra in (False, True):
-                if self.name == "mean from a published zone":
-                    misfit = zone_misfit(self.start, center, radius, self._means[with_extra]) > CLOSE
-                elif self.name == "support of the released centroids":
-                    misfit = outside_support(self.start, released, self._means[with_extra])
-                else:
-                    lower = np.array(self.data.bounds.lower)
-                    misfit = ray_misfit(final, self._sums[with_extra], lower) > CLOSE
-                fits.append(misfit.astype(np.float64).sum(axis=1))
-            return np.asarray(fits[0] - fits[1])
+            return np.asarray(degenerate_zones(_columns(rows, *self.start.shape)[1]).sum(axis=1), np.float64)
 
         return score
 
-    @cached_property
-    def _means(self) -> tuple[FloatArray, FloatArray]:
-        """Exact means of the first cells, for D and D'."""
-        why = "an attacker who knows the records"
-        sides = (self.data.engine(side) for side in (False, True))
-        found = [reveal(e.cell_statistics(self.start), why=why).means(empty=self.start) for e in sides]
-        return found[0], found[1]
 
-    @cached_property
-    def _sums(self) -> tuple[FloatArray, FloatArray]:
-        """Exact sums of possible last clusters, for D and D'."""
-        rng = np.random.default_rng(1)
-        sides = [fixed_point_sums(self.data.engine(side), len(self.start), 200, rng) for side in (False, True)]
-        return sides[0], sides[1]
+def _columns(rows: FloatArray, k: int, d: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """What `TranscriptCase` shows: zone centers (runs, k, d), radii (runs, k), released and final centroids."""
+    radii = rows[:, k * d : k * (d + 1)]
+    return (
+        centroids_of(rows, k, d),
+        radii,
+        centroids_of(rows[:, k * (d + 1) :], k, d),
+        centroids_of(rows[:, k * (2 * d + 1) :], k, d),
+    )
+
+
+def _fits_better(misfit: Callable[[FloatArray, int], AnyArray]) -> Scorer:
+    """By how many clusters a transcript fits D' better than D. The attacker knows both data sets and needs no runs."""
+    return lambda rows: np.asarray(misfit(rows, 0).sum(axis=1, dtype=float) - misfit(rows, 1).sum(axis=1, dtype=float))
+
+
+def _first_means(data: Pair, start: FloatArray) -> list[FloatArray]:
+    """Exact means of the first cells, for D and D'."""
+    engines = (data.engine(side) for side in (False, True))
+    return [reveal(e.cell_statistics(start), why=ATTACKER).means(empty=start) for e in engines]
 
 
 def attack_targets(epsilon: float) -> tuple[Target, ...]:
     """Every attack against the posterior strategy at a total of about `epsilon`, from a public start."""
-    apart = np.array([[0.25, 0.75], [0.75, 0.25]])
-    made = {
-        "mean from a published zone": (duplicate(), apart),
-        "support of the released centroids": (outlier(), apart),
-        "ray of the final centroids": (duplicate(), apart),
-        "degenerate zone": (empty_cluster(), np.array([[0.25, 0.25], [0.75, 0.75], [0.1, 0.9]])),
-    }
-    targets = []
-    for name, (pair, start) in made.items():
-        case = TranscriptCase(pair, start, epsilon / 20, epsilon / 2, AttackScore(name, pair, start))
-        targets.append(Target(name, "method", "paper", (case,)))
-    return tuple(targets)
+    apart, triangle = np.array([[0.25, 0.75], [0.75, 0.25]]), np.array([[0.25, 0.25], [0.75, 0.75], [0.1, 0.9]])
+    same, far, empty = duplicate(), outlier(), empty_cluster()
+    cases = (
+        (same, apart, ZoneScore(same, apart)),
+        (far, apart, SupportScore(far, apart)),
+        (same, apart, RayScore(same, apart)),
+        (empty, triangle, DegenerateZoneScore(triangle)),
+    )
+    return tuple(
+        Target(score.name, "method", "paper", (TranscriptCase(pair, start, epsilon / 20, epsilon / 2, score),))
+        for pair, start, score in cases
+    )

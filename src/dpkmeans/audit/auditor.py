@@ -1,4 +1,4 @@
-"""The auditor: runs both sides of every pair, scores the runs, and reports what they show about epsilon."""
+"""The auditor: runs both sides of every pair, scores the runs, and reports a lower bound on epsilon."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NOTHING_PROVED = "Finding no violation proves nothing: it says that these attack
 VIOLATION, NOT_FOUND, NO_CLAIM = "violation", "none found", "nothing claimed"
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, runs done, and runs in all."""
+"""Called with the current case, the number of runs done, and the number of all runs."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """How many runs a side: of mechanisms, of methods, and of methods labelled `paper`."""
+    """Runs per side: of mechanisms, of methods, and of methods labelled `paper`."""
 
     mechanism: int = 100_000
     method: int = 2_000
     paper: int = 10_000
 
     def of(self, target: Target) -> int:
-        """Runs a side for this target."""
+        """Runs per side for this target."""
         if target.level == "mechanism":
             return self.mechanism
         return self.method if target.label == "proved" else self.paper
@@ -51,7 +51,7 @@ class Finding:
     """One line of the report: a pair, an event, its frequencies without (p) and with (p') the record, the bound.
 
     `event` says what is scored, `chosen` which event the first half of the runs chose. `claimed` is the largest total
-    that any run's ledger recorded; None where nothing is claimed.
+    that any run's ledger recorded; None if nothing is claimed.
     """
 
     target: str
@@ -85,12 +85,12 @@ class AuditReport:
 
     @property
     def violations(self) -> tuple[Finding, ...]:
-        """Findings whose bound lies above what was claimed."""
+        """Findings whose bound exceeds the claimed epsilon."""
         return tuple(f for f in self.findings if f.verdict == VIOLATION)
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """Mutants in which nothing was found."""
+        """Mutants in which no violation was found."""
         found = {f.target for f in self.violations}
         return tuple(dict.fromkeys(f.target for f in self.findings if f.mutant and f.target not in found))
 
@@ -129,10 +129,10 @@ def audit(
     progress: Progress | None = None,
     rng: Randomness | None = None,
 ) -> AuditReport:
-    """Audit `targets`: half of the runs chooses events, the other half bounds epsilon.
+    """Audit `targets`: half of the runs choose events, the other half bound epsilon.
 
-    The noise is the cryptographic one unless `rng` is given, which only works with one job. Every bound is taken at
-    (1 - confidence) / (number of events), so the chance that any bound of the report is wrong is at most
+    Noise comes from the cryptographic source unless `rng` is given, which works with one job only. Every bound is taken
+    at (1 - confidence) / (number of events), so the probability that any bound of the report is wrong is at most
     1 - confidence. Finding no violation proves nothing.
     """
     if not 0 < confidence < 1:
@@ -147,7 +147,7 @@ def audit(
     findings: list[Finding] = []
     total, done = sum(2 * n for n in sizes), 0
     with _workers(jobs, rng) as submit:
-        # All of it is queued at once, so that no worker waits for the scoring; results are taken in order.
+        # Everything is queued at once, so that no worker waits for the scoring; results are taken in order.
         queued = [
             [_pieces(submit, case, side, n, jobs) for side in (False, True)]
             for (_, case), n in zip(work, sizes, strict=True)
@@ -168,7 +168,7 @@ def _findings(target: Target, case: Case, without: Sample, with_record: Sample, 
     spent = np.concatenate([without.spent, with_record.spent])
     claimed = float(spent.max()) if target.claims else None
     for score in case.scores():
-        bound = shown(score, without.outputs, with_record.outputs, alpha)
+        bound = lower_bound(score, without.outputs, with_record.outputs, alpha)
         verdict = NO_CLAIM if claimed is None else VIOLATION if bound.epsilon > claimed else NOT_FOUND
         yield Finding(
             target=target.name,
@@ -187,10 +187,11 @@ def _findings(target: Target, case: Case, without: Sample, with_record: Sample, 
         )
 
 
-def shown(score: Score, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
-    """The bound that `score` shows; wrong with probability at most `alpha`.
+def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
+    """The lower bound from `score`; wrong with probability at most `alpha`.
 
-    The first half of the runs trains and chooses: where the score learns, one quarter each. The second half measures.
+    The first half of the runs chooses the event; a score that learns takes half of these for training. The second half
+    measures the event.
     """
     half, half_with = len(without) // 2, len(with_record) // 2
     start, start_with = (half // 2, half_with // 2) if score.learns else (0, 0)
@@ -200,12 +201,12 @@ def shown(score: Score, without: FloatArray, with_record: FloatArray, alpha: flo
 
 
 def draw(case: Case, with_record: bool, runs: int) -> Sample:
-    """Runs of one side with fresh cryptographic noise: what a worker process does."""
+    """Runs of one side with fresh cryptographic noise, in a worker process."""
     return case.draw(with_record, runs, Randomness.secure())
 
 
 PIECES = 4
-"""Pieces per side and process: small enough that all end at about the same time, and that an interruption is quick."""
+"""Pieces per side and process: small enough that all processes end at about the same time and stop quickly."""
 
 Piece = Callable[[], Sample]
 Submit = Callable[[Case, bool, int], Piece]
@@ -218,16 +219,16 @@ def _pieces(submit: Submit, case: Case, with_record: bool, runs: int, jobs: int)
 
 @contextmanager
 def _workers(jobs: int, rng: Randomness | None) -> Iterator[Submit]:
-    """How pieces are run: here, when they are asked for, or in processes of their own."""
+    """How pieces are run: in this process, when their result is needed, or in worker processes."""
     check_integer(jobs, "jobs")
     if jobs == 1:
         yield lambda case, side, n: lambda: case.draw(side, n, rng if rng is not None else Randomness.secure())
         return
     if rng is not None:
-        raise MethodError("a generator of your own works with jobs=1 only: processes would all draw the same.")
+        raise MethodError("rng works with jobs=1 only: all processes would draw the same numbers.")
     import multiprocessing
 
-    # A fresh interpreter: compiled kernels and OpenDP do not like to be forked. One thread each is enough.
+    # Spawned: compiled kernels and OpenDP are not safe to fork. One thread each is enough.
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))

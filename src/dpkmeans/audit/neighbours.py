@@ -1,6 +1,6 @@
 """Neighbouring data sets that are hard for k-means: D, and D' with one record more.
 
-All lie in the unit square. Blobs are drawn once from a fixed seed; they are made-up data.
+All lie in the unit square. Blobs are synthetic, from a fixed seed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Pair:
         return np.vstack([self.records, self.extra]) if with_record else self.records
 
     def engine(self, with_record: bool) -> MemoryEngine:
-        """D or D' in memory, worked on by one thread."""
+        """D or D' in memory, with one thread."""
         return MemoryEngine.of_records(self.side(with_record), self.bounds, n_threads=1)
 
 
 def outlier() -> Pair:
-    """A record far from all others founds a cluster of its own."""
+    """A record far from all others forms a cluster of its own."""
     records = _blobs([(0.25, 0.25)], N_RECORDS - 1)
-    return _pair("outlier", "founds a cluster of its own", records, (0.93, 0.97), k=2)
+    return _pair("outlier", "forms a cluster of its own", records, (0.93, 0.97), k=2)
 
 
 def corner() -> Pair:
@@ -55,13 +55,13 @@ def border() -> Pair:
 
 
 def duplicate() -> Pair:
-    """One record twice: nothing new but the count."""
+    """One record twice: only a count changes."""
     records = _blobs([(0.3, 0.7), (0.7, 0.3)], N_RECORDS - 1)
     return _pair("duplicate", "changes a count and no set of values", records, records[0], k=2)
 
 
 def empty_cluster() -> Pair:
-    """All records at one place; the extra one lies alone where D has an empty cell."""
+    """All records in one place; the extra one lies alone where D has an empty cell."""
     records = np.full((11, 2), 0.25)
     return _pair("empty cluster", "lies alone where D has nothing", records, (0.875, 0.75), k=3)
 

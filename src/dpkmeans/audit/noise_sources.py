@@ -1,4 +1,4 @@
-"""Noise sources for audits: the real draws, watched or fetched in blocks."""
+"""Noise sources for audits: the real draws, recorded or fetched in blocks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.privacy.randomness import NoiseSource
 
-BLOCK = 512
-OFTEN = 4
-MAX_SCALES = 256
+BLOCK = 512  # draws fetched at once
+MIN_REQUESTS = 4  # requests for a scale before a block is fetched for it
+MAX_SCALES = 256  # scales counted before all are forgotten
 
 
 class Recorder:
@@ -44,9 +44,9 @@ class Recorder:
 
 
 class InBlocks:
-    """The same source, asked for many draws of a scale at once: a call costs far more than a draw.
+    """The same source, with many draws of a scale fetched at once: a call costs far more than a draw.
 
-    Each draw is handed out once. A scale has to come up a few times before a block is fetched for it.
+    Each draw is used once. A block is fetched only for a scale that has been requested a few times.
     """
 
     def __init__(self, source: NoiseSource) -> None:
@@ -79,9 +79,9 @@ class InBlocks:
         return self._source.loss(change, scale)
 
     def _take(self, size: int, scale: Fraction) -> IntArray | None:
-        """`size` fresh Laplace draws, shape (size,); None where a block is not worth it."""
+        """`size` fresh Laplace draws, shape (size,); None if a block would not pay off."""
         asked = self._asked[scale] = self._asked.get(scale, 0) + 1
-        if asked <= OFTEN or size > BLOCK // 2:
+        if asked <= MIN_REQUESTS or size > BLOCK // 2:
             if len(self._asked) > MAX_SCALES:
                 self._asked.clear()
                 self._stock.clear()

@@ -25,7 +25,7 @@ class Sample:
 
 
 class Case(Protocol):
-    """One pair of neighbouring data sets under one mechanism or method. Cases travel between processes."""
+    """One pair of neighbouring data sets under one mechanism or method. Cases are sent to worker processes."""
 
     @property
     def pair(self) -> str:
@@ -34,7 +34,7 @@ class Case(Protocol):
 
     @property
     def why(self) -> str:
-        """What the pair is meant to bring out."""
+        """What the pair is meant to reveal."""
         ...
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
@@ -50,7 +50,7 @@ class Case(Protocol):
 class Target:
     """A mechanism, a method or a mutant with all its pairs.
 
-    `claims` is False for what promises nothing: a loss is then shown, and is no violation.
+    `claims` is False for what claims no privacy: a loss is then reported, and is no violation.
     """
 
     name: str

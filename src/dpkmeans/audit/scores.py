@@ -1,7 +1,7 @@
-"""Scores: one number per run, large or small where the run looks as if the extra record had been there.
+"""Scores: one number per run that tends to be larger, or smaller, if the extra record was there.
 
-A score may be given, known from the density of the noise, or learned from runs that are used for nothing else. Any
-score is valid: a bad one misses a loss, it never invents one. Outputs have shape (runs, columns).
+A score may be fixed in advance, follow from the density of the noise, or be learned from runs that are used for nothing
+else. Any score is valid: a bad one misses a loss, but never reports a false one. Outputs have shape (runs, columns).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpkmeans._typing import FloatArray, IntArray
 
 Scorer = Callable[[FloatArray], FloatArray]
 
-FINEST = 2.0**-53
+FLOAT64_SPACING = 2.0**-53
 """The spacing of float64 just below 1."""
 
 
@@ -30,11 +30,11 @@ class Score(Protocol):
 
     @property
     def learns(self) -> bool:
-        """Whether it looks at runs first; those runs do not choose the event as well."""
+        """Whether it is trained on runs, which are then not used to choose the event."""
         ...
 
     def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """The scoring function, (runs, columns) -> (runs,). Uses the given runs only where it learns."""
+        """The scoring function, (runs, columns) -> (runs,). Uses the given runs only if it learns."""
         ...
 
 
@@ -99,7 +99,7 @@ def choice_law(scores: tuple[int, ...], scale: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Column:
-    """One column as it is."""
+    """One column, unchanged."""
 
     index: int
     name: str
@@ -112,7 +112,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Reaches:
-    """Given event: how many columns hold exactly the answer of D, as if no noise had been added."""
+    """How many columns equal the exact answer of D, as if no noise had been added."""
 
     answer: tuple[float, ...]
     name: str = "the exact answer"
@@ -126,9 +126,9 @@ class Reaches:
 
 @dataclass(frozen=True)
 class LowBits:
-    """Given event: how many columns are no multiple of 2^-53. Source: Mironov (2012).
+    """How many columns are no multiple of 2^-53. Source: Mironov (2012).
 
-    A float64 sum of 1 and noise is always such a multiple; noise around 0 has finer bits. Whole numbers pass.
+    A float64 sum of 1 and noise is always such a multiple; noise around 0 has finer bits. Integers never show any.
     """
 
     name: str = "low bits"
@@ -136,7 +136,7 @@ class LowBits:
 
     def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
         """The number of columns with finer bits."""
-        return lambda y: np.asarray((np.remainder(y, FINEST) != 0).sum(axis=1).astype(np.float64))
+        return lambda y: np.asarray((np.remainder(y, FLOAT64_SPACING) != 0).sum(axis=1).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ class NearestCentroid:
 
 @dataclass(frozen=True)
 class SeenBefore:
-    """Exact values, or rays from the box's lower corner, that other runs of only one of the data sets have shown.
+    """Exact centroids, or rays to them from the box's lower corner, that occurred in runs of only one of the data sets.
 
-    Where centroids carry enough noise, none is ever seen twice. The paper's final centroids lie on the rays of a few
-    exact sums, whatever their noise, so that the ray alone tells the data set.
+    With enough noise no centroid occurs twice. The paper's final centroids lie on the rays of a few exact sums, however
+    large the noise, so that the ray alone identifies the data set.
     """
 
     lower: tuple[float, ...]
@@ -193,7 +193,7 @@ class SeenBefore:
             points = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
         steps = np.rint(points * 2.0**30).astype(np.int64)
         odd = np.array([0x9E3779B97F4A7C15 + 2 * j * 0x632BE59BD9B4E019 & (2**63 - 1) | 1 for j in range(len(lower))])
-        marks: IntArray = (steps * odd).sum(axis=2)  # a hash; it may wrap round
+        marks: IntArray = (steps * odd).sum(axis=2)  # a hash; overflow is harmless
         return marks
 
 
@@ -230,8 +230,8 @@ class Learned:
         centroids = centroids_of(outputs, self.n_clusters, self.n_features)
         order = np.argsort(centroids[:, :, 0], axis=1, kind="stable")
         ordered = np.take_along_axis(centroids, order[:, :, None], axis=1).reshape(len(outputs), -1)
-        shown = outputs[:, : self.n_clusters * self.n_features] if self.centroids_only else outputs
-        return np.hstack([shown, ordered])
+        used = outputs[:, : self.n_clusters * self.n_features] if self.centroids_only else outputs
+        return np.hstack([used, ordered])
 
 
 def centroids_of(outputs: FloatArray, n_clusters: int, n_features: int) -> FloatArray:

@@ -1,8 +1,8 @@
-"""From scores on two neighbouring data sets to a lower bound for epsilon that holds with a stated confidence.
+"""From scores on two neighbouring data sets to a lower bound on epsilon that holds with a stated confidence.
 
-An epsilon-DP release gives P(event | D) <= e^epsilon P(event | D') for every event and both ways round. So an event
-that comes up with chances p and p' shows epsilon >= log(p / p'). The event is chosen on one half of the runs; on the
-other half, p is replaced by its Clopper-Pearson lower end and p' by its upper end.
+An epsilon-DP release satisfies P(event | D) <= e^epsilon P(event | D') for every event, and with D and D' exchanged. So
+an event with probabilities p and p' shows that epsilon >= log(p / p'). The event is chosen on one half of the runs; on
+the other half, p is replaced by its Clopper-Pearson lower limit and p' by its upper limit.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Event:
     threshold: float
     tail: Literal["at least", "at most"]
     likelier_with: bool
-    """True where the event is taken to be likelier with the extra record (D') than without it (D)."""
+    """Whether the event is taken to be likelier with the extra record (D') than without it (D)."""
 
     def holds(self, scores: FloatArray) -> int:
-        """In how many runs the event came up."""
+        """In how many runs the event occurred."""
         hit = scores >= self.threshold if self.tail == "at least" else scores <= self.threshold
         return int(np.count_nonzero(hit))
 
@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Bound:
-    """What the second half of the runs says about one event: its frequencies, and the lower bound for epsilon."""
+    """What the second half of the runs shows about one event: its frequencies, and the lower bound on epsilon."""
 
     event: Event
     frequency: float
@@ -46,33 +46,33 @@ class Bound:
     epsilon: float
 
 
-def lower_end(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the true chance lies below this with probability at most `alpha`."""
+def lower_limit(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the true probability lies below this with probability at most `alpha`."""
     from scipy.special import betaincinv
 
     return 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
 
 
-def upper_end(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the true chance lies above this with probability at most `alpha`."""
+def upper_limit(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the true probability lies above this with probability at most `alpha`."""
     from scipy.special import betaincinv
 
     return 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
 
 
-def epsilon_shown(hits: int, other_hits: int, runs: int, other_runs: int, alpha: float) -> float:
-    """Lower bound for log(p / p'), wrong with probability at most `alpha`; 0 where it would be negative.
+def epsilon_lower_bound(hits: int, other_hits: int, runs: int, other_runs: int, alpha: float) -> float:
+    """Lower bound on log(p / p'), wrong with probability at most `alpha`; 0 if it would be negative.
 
-    Both ends are taken at alpha/2, so that together they fail with probability at most alpha.
+    Both limits are taken at alpha/2, so that together they fail with probability at most alpha.
     """
-    low, high = lower_end(hits, runs, alpha / 2), upper_end(other_hits, other_runs, alpha / 2)
+    low, high = lower_limit(hits, runs, alpha / 2), upper_limit(other_hits, other_runs, alpha / 2)
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
 def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> Event:
     """The event with the largest bound on these runs, over thresholds, both tails and both directions.
 
-    `without` and `with_record` are scores, shape (runs,), under D and D'. The bound itself has to come from other runs.
+    `without` and `with_record` are scores, shape (runs,), under D and D'. The bound itself must come from other runs.
     """
     from scipy.special import betaincinv
 
@@ -101,14 +101,14 @@ def measure(event: Event, without: FloatArray, with_record: FloatArray, alpha: f
     """The bound for an event that was fixed before these runs were looked at; wrong with probability <= `alpha`."""
     hits, hits_with, n, m = event.holds(without), event.holds(with_record), len(without), len(with_record)
     if event.likelier_with:
-        epsilon = epsilon_shown(hits_with, hits, m, n, alpha)
+        epsilon = epsilon_lower_bound(hits_with, hits, m, n, alpha)
     else:
-        epsilon = epsilon_shown(hits, hits_with, n, m, alpha)
+        epsilon = epsilon_lower_bound(hits, hits_with, n, m, alpha)
     return Bound(event, hits / n, hits_with / m, epsilon)
 
 
 def _thresholds(scores: FloatArray) -> FloatArray:
-    """The different scores, or as many of their quantiles as are worth trying."""
+    """The distinct scores, or quantiles of them if there are many."""
     different = np.unique(scores)
     if len(different) <= MAX_THRESHOLDS:
         return different

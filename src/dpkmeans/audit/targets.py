@@ -34,12 +34,12 @@ def targets_of(name: str, epsilon: float) -> tuple[Target, ...]:
         return GROUPS[name](epsilon)
     if name in registry():
         return (registered_target(registry()[name], epsilon),)
-    single = {_plain(target.name): target for target in mechanism_targets(epsilon) + attack_targets(epsilon)}
-    if _plain(name) in single:
-        return (single[_plain(name)],)
+    single = {_slug(target.name): target for target in mechanism_targets(epsilon) + attack_targets(epsilon)}
+    if _slug(name) in single:
+        return (single[_slug(name)],)
     known = ", ".join(["all", *GROUPS, *single, *registry()])
-    raise MethodError(f"nothing to audit is called {name!r}. Known: {known}.")
+    raise MethodError(f"there is no audit target {name!r}. Known: {known}.")
 
 
-def _plain(name: str) -> str:
+def _slug(name: str) -> str:
     return name.lower().replace(" ", "-")

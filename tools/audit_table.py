@@ -1,6 +1,6 @@
-"""An audit file as a Markdown table: `python -m dpkmeans.audit.table audit.json docs/audit.md`.
+"""An audit file as a Markdown table: `python -m tools.audit_table audit.json docs/audit.md`.
 
-Replaces what stands between the two marks of the page, and leaves the rest.
+Replaces the text between the two marks of the page.
 """
 
 from __future__ import annotations
@@ -9,12 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tools.markdown import as_table
+
 from dpkmeans.errors import FileError
 from dpkmeans.storage.json_files import read_json, write_text
 
 KIND, VERSION = "dpkmeans audit", 1
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-HEADER = ("target", "label", "pair", "strongest event", "runs a side", "p", "p′", "ε at least", "claimed ε", "verdict")
+HEADER = [
+    "target",
+    "label",
+    "pair",
+    "strongest event",
+    "runs per side",
+    "p",
+    "p′",
+    "ε at least",
+    "claimed ε",
+    "verdict",
+]
 
 
 def markdown(content: dict[str, Any]) -> str:
@@ -24,17 +37,13 @@ def markdown(content: dict[str, Any]) -> str:
         key = finding["target"], finding["pair"]
         if key not in best or finding["bound"] > best[key]["bound"]:
             best[key] = finding
-    lines = [_line(HEADER), _line(["---"] * len(HEADER)), *(_line(_cells(finding)) for finding in best.values())]
-    shown = sum(f["verdict"] == "violation" and not f["mutant"] for f in content["findings"])
+    violations = sum(f["verdict"] == "violation" and not f["mutant"] for f in content["findings"])
     missed = ", ".join(content["missed_mutants"]) or "none"
-    return "\n".join(
-        [
-            f"{content['events']} events were measured. All bounds hold together with probability "
-            f"{content['confidence']:g}. {shown} events show a violation. Mutants missed: {missed}. "
-            f"The run took {content['seconds'] / 60:.0f} minutes with {content['jobs']} processes.",
-            "",
-            *lines,
-        ]
+    return (
+        f"{content['events']} events were measured. All bounds hold together with probability "
+        f"{content['confidence']:g}. {violations} events show a violation. Mutants missed: {missed}. "
+        f"The run took {content['seconds'] / 60:.0f} minutes with {content['jobs']} processes.\n\n"
+        + as_table(HEADER, [_cells(finding) for finding in best.values()])
     )
 
 
@@ -55,10 +64,6 @@ def _cells(finding: dict[str, Any]) -> list[str]:
     ]
 
 
-def _line(cells: Any) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def main(audit: str, page: str) -> None:
     """Put the table of an audit file into a page."""
     text = Path(page).read_text("utf-8")
@@ -66,7 +71,7 @@ def main(audit: str, page: str) -> None:
         raise FileError(f"{page} must hold the lines {BEGIN} and {END}; the table goes between them.")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     table = markdown(read_json(audit, KIND, VERSION))
-    write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+    write_text(page, f"{before}{BEGIN}\n\n{table}\n{END}{after}")
 
 
 if __name__ == "__main__":
