@@ -13,7 +13,7 @@ _HOME = {
     "Guarantee": "dpkmeans.core.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
     "Synopsis": "dpkmeans.synopsis.synopsis",
-    "make_synopsis": "dpkmeans.session",
+    "make_synopsis": "dpkmeans.estimator",
     "DurableLedger": "dpkmeans.privacy.durable.ledger",
 }
 
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.core.guarantee import Guarantee
     from dpkmeans.core.release import Release
-    from dpkmeans.estimator import DPKMeans
+    from dpkmeans.estimator import DPKMeans, make_synopsis
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger
-    from dpkmeans.session import make_synopsis
     from dpkmeans.synopsis.synopsis import Synopsis
 
 

@@ -1,4 +1,4 @@
-"""`DPKMeans`, the scikit-learn estimator."""
+"""What users call first: `DPKMeans`, the scikit-learn estimator, and `make_synopsis`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import DataError
 from dpkmeans.methods.base import Method
-from dpkmeans.session import FitRequest, LedgerLike, run
+from dpkmeans.session import FitRequest, LedgerLike, run, run_synopsis
+from dpkmeans.synopsis.synopsis import Synopsis
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -247,7 +248,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle, a deep copy and a joblib file hold: everything but `labels_`, which are not private."""
+        """What is saved, copied or sent to another process: everything but `labels_`, which are not private."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "labels_"}
 
@@ -255,3 +256,48 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def make_synopsis(
+    X: Any,
+    epsilon: float,
+    bounds: Any,
+    *,
+    n_clusters: int = 8,
+    n_records: int | None = None,
+    guarantee: str = "proved",
+    random_state: Any = None,
+    ledger: LedgerLike = None,
+    dataset: str | None = None,
+    engine: Where = None,
+) -> Synopsis:
+    """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
+
+    Whatever is computed from them afterwards costs no further budget: `fit(k)`, `explore(range(2, 20))`, any method.
+    `n_clusters` is the largest k that is likely to be asked for; it decides how fine the synopsis is. The other
+    parameters are as in `DPKMeans`.
+
+    Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
+    or bounds read from the data make it `none`. Source: proofs/synopsis.md.
+
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
+    >>> synopsis.fit(3).centroids.shape
+    (3, 2)
+    >>> [row.k for row in synopsis.explore([2, 3, 4])]
+    [2, 3, 4]
+    >>> synopsis.epsilon_spent
+    1.0
+    """
+    request = FitRequest(
+        n_clusters=n_clusters,
+        epsilon=epsilon,
+        bounds=bounds,
+        guarantee=guarantee,
+        n_records=n_records,
+        random_state=random_state,
+        ledger=ledger,
+        dataset=dataset,
+        engine=engine,
+    )
+    return run_synopsis(request, X)

@@ -85,53 +85,8 @@ def run(request: FitRequest, X: Any) -> Fitted[Release]:
     return _run(request, _method(request), X)
 
 
-def make_synopsis(
-    X: Any,
-    epsilon: float,
-    bounds: Any,
-    *,
-    n_clusters: int = 8,
-    n_records: int | None = None,
-    guarantee: str = "proved",
-    random_state: Any = None,
-    ledger: LedgerLike = None,
-    dataset: str | None = None,
-    engine: Where = None,
-) -> Synopsis:
-    """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
-
-    Whatever is computed from them afterwards costs no further budget: `fit(k)`, `explore(range(2, 20))`, any method.
-    `n_clusters` is the largest k that is likely to be asked for; it decides how fine the synopsis is. The other
-    parameters are as in `DPKMeans`.
-
-    Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
-    or bounds read from the data make it `none`. Source: proofs/synopsis.md.
-
-    >>> X = np.random.default_rng(0).random((2000, 2))
-    >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
-    >>> synopsis.fit(3).centroids.shape
-    (3, 2)
-    >>> [row.k for row in synopsis.explore([2, 3, 4])]
-    [2, 3, 4]
-    >>> synopsis.epsilon_spent
-    1.0
-    """
-    request = FitRequest(
-        n_clusters=n_clusters,
-        epsilon=epsilon,
-        bounds=bounds,
-        guarantee=guarantee,
-        n_records=n_records,
-        random_state=random_state,
-        ledger=ledger,
-        dataset=dataset,
-        engine=engine,
-    )
-    return run_synopsis(request, X)
-
-
 def run_synopsis(request: FitRequest, X: Any) -> Synopsis:
-    """The synopsis of a request; see `make_synopsis`."""
+    """Make a synopsis of the records `X`, shape (n, d), in place of a fit; see `make_synopsis`."""
     return _run(request, _SynopsisAlone(request.n_records), X).release
 
 

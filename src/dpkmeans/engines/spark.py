@@ -6,7 +6,7 @@ from the RDD's lineage.
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -74,14 +74,15 @@ class SparkEngine(BlockEngine):
     ) -> SparkEngine:
         """A Spark frame: its rows cross from Java to Python once, as Arrow batches, and are packed there."""
         names = list(columns)
-        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed binary")
+        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed string")
         d = bounds.n_features
 
         def unpack(part: int, rows: Iterable[Any]) -> Iterator[Block | Failed]:
             first = 0
             for row in rows:
                 if row.failed is not None:
-                    yield Failed(pickle.loads(row.failed))  # noqa: S301 (our own worker wrote it)
+                    message, hint = json.loads(row.failed)
+                    yield Failed(DataError(message, hint=hint))
                 else:
                     tiles = np.frombuffer(row.tiles, np.float32).reshape(-1, d, 16)
                     yield Block(tiles, row.n, part, first)
@@ -177,8 +178,8 @@ def _packer(names: list[str], bounds: Bounds, nulls: Nulls) -> Callable[[Iterabl
                     block = pack_batch(arrow_batch(batch, names, "the Spark frame"), bounds, nulls)
                     row = {"n": block.n, "tiles": block.tiles.tobytes(), "failed": None}
                 except DataError as error:
-                    row = {"n": 0, "tiles": None, "failed": pickle.dumps(error)}
-                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "binary")])
+                    row = {"n": 0, "tiles": None, "failed": json.dumps([error.message, error.hint])}
+                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "string")])
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return pack
