@@ -9,7 +9,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.hyperplanes import Hyperplanes, _mean_of_side, _occupied, _random_directions
+from dpkmeans.synopsis.hyperplanes import Hyperplanes, _means_of_sides, _occupied, _random_directions, orthonormal
 from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
@@ -49,9 +49,17 @@ def test_directions_are_orthonormal_and_leave_out_features_without_width():
     assert not directions[1].any()
 
 
+@pytest.mark.parametrize(("d", "m"), [(1, 1), (2, 2), (14, 5), (14, 14), (200, 14)])
+def test_directions_are_those_of_a_qr_decomposition(d, m):
+    columns = np.random.default_rng(d).standard_normal((d, m))
+    basis = orthonormal(columns)
+    assert np.allclose(basis.T @ basis, np.eye(m), atol=1e-14)
+    assert np.allclose(basis, np.linalg.qr(columns)[0], atol=1e-13)
+
+
 def test_the_mean_of_a_side_is_that_of_a_cut_normal_law():
     for t in (-1.0, 0.0, 0.4):
-        above, below = (float(_mean_of_side(np.array([t]), np.array([side]))[0]) for side in (True, False))
+        above, below = (float(side[0]) for side in _means_of_sides(np.array([t])))
         assert above == pytest.approx(norm.expect(lambda x: x, lb=t, conditional=True), abs=1e-6)
         assert below == pytest.approx(norm.expect(lambda x: x, ub=t, conditional=True), abs=1e-6)
 

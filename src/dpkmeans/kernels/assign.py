@@ -155,5 +155,5 @@ def new_labels(n_tiles: int, k: int) -> AnyArray:
 
 def cost_of(counts: FloatArray, sums: FloatArray, centroids: FloatArray, squares: int) -> float:
     """Σ|x - c|² = Σ|x|² + Σ_c (n_c |c|² - 2 c·s_c), with `squares` in steps of 2^-40."""
-    rest = np.sum(counts * np.einsum("ij,ij->i", centroids, centroids)) - 2 * np.sum(sums * centroids)
+    rest = np.sum(counts * (centroids * centroids).sum(axis=1)) - 2 * np.sum(sums * centroids)
     return max(squares * SQUARE_STEP + float(rest), 0.0)

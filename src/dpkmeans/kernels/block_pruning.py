@@ -24,7 +24,7 @@ ROUND_UP = 1 + 2.0**-40  # covers the rounding errors of a few operations in flo
 def morton_sorted(tiles: Float32Array, n: int) -> Float32Array:
     """A copy of the tiles with the points sorted along a Morton curve through a grid of about one cell per block."""
     d = tiles.shape[1]
-    bits = int(np.log2(max(len(tiles) // BLOCK, 1))) // d
+    bits = (max(len(tiles) // BLOCK, 1).bit_length() - 1) // d
     coordinate = np.arange(2**bits)
     parts = np.zeros((d, 2**bits), np.int32)
     for j in range(d):

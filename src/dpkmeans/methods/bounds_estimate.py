@@ -44,7 +44,7 @@ def cells_of(values: AnyArray) -> IntArray:
 
 def edges() -> FloatArray:
     """Borders of the cells, shape (CELLS + 1,)."""
-    powers = 2.0 ** np.arange(SMALLEST - 1, LARGEST + 1)
+    powers = np.ldexp(1.0, np.arange(SMALLEST - 1, LARGEST + 1))
     return np.concatenate([-powers[::-1], powers])
 
 

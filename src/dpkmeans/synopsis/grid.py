@@ -94,7 +94,8 @@ def pieces_each(sides: FloatArray, cells: FloatArray) -> IntArray:
     high = np.full(len(wanted), max(float(sides.max()), 1e-12))
     for _ in range(60):
         side = np.sqrt(low * high)
-        many = np.sum(np.log(np.maximum(sides / side[:, None], 1.0)), axis=1) > np.log(wanted)
+        with np.errstate(over="ignore"):  # more than a float64 holds is more than wanted
+            many = np.prod(np.maximum(sides / side[:, None], 1.0), axis=1) > wanted
         low, high = np.where(many, side, low), np.where(many, high, side)
     parts: IntArray = np.maximum(np.rint(sides / high[:, None]), 1).astype(np.int64)
     for row in np.flatnonzero(np.prod(parts.astype(np.float64), axis=1) > settings.MAX_ROUNDING * wanted):

@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
-from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
@@ -69,8 +68,8 @@ class Hyperplanes:
         more = max(k, min(int(self.overclustering * k), affordable))
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
         bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
-        coordinates = _mean_of_side(thresholds / deviation, bits == 1) * deviation
-        points = engine.bounds.clip_unit(middle + coordinates @ directions.T)
+        offsets = deviation * np.where(bits == 1, *_means_of_sides(thresholds / deviation))
+        points = engine.bounds.clip_unit(middle + sum(offsets[:, i, None] * directions[:, i] for i in range(m)))
         guess = WeightedPoints(points, np.maximum(noisy[cells], 1).astype(np.float64))
         more = min(more, len(np.unique(points, axis=0)))
         end = to_fixed_point(guess, best_start(guess, more, rng.generator, settings.HYPERPLANE_RESTARTS))
@@ -123,10 +122,27 @@ class Hyperplanes:
 def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:
     """m random orthonormal directions, shape (d, m), that use only features with a width."""
     used = np.flatnonzero(box > 0)
-    basis, _ = np.linalg.qr(rng.standard_normal((len(used), m)))
     directions = np.zeros((len(box), m))
-    directions[used] = basis
+    directions[used] = orthonormal(rng.standard_normal((len(used), m)))
     return directions
+
+
+def orthonormal(columns: FloatArray) -> FloatArray:
+    """An orthonormal basis of what m columns span, shape (d, m), by reflections: the Q of Householder's QR.
+
+    In operations whose order does not depend on the processor, as LAPACK's does.
+    """
+    d, m = columns.shape
+    left, basis, mirrors = columns.copy(), np.eye(d, m), []
+    for i in range(min(m, d - 1)):
+        mirror = left[i:, i].copy()
+        mirror[0] += math.copysign(math.sqrt((mirror * mirror).sum()), mirror[0])
+        mirror *= math.sqrt(2 / (mirror * mirror).sum())
+        mirrors.append(mirror[:, None])
+        left[i:] -= mirrors[i] * (mirrors[i] * left[i:]).sum(axis=0)
+    for i, mirror in reversed(list(enumerate(mirrors))):
+        basis[i:] -= mirror * (mirror * basis[i:]).sum(axis=0)
+    return basis
 
 
 def _occupied(noisy: IntArray, epsilon: float, at_least: int) -> IntArray:
@@ -143,10 +159,8 @@ def _stand_out(sizes: FloatArray, k: int, epsilon: Epsilon, n_features: int) -> 
     return np.where(kept, sizes, 0.0) if np.count_nonzero(kept) >= k else sizes
 
 
-def _mean_of_side(threshold: FloatArray, above: AnyArray) -> FloatArray:
-    """Mean of a standard normal above or below `threshold`: φ(t)/P(Z > t), or -φ(t)/P(Z < t)."""
-    log_density = -(threshold**2) / 2 - 0.5 * math.log(2 * math.pi)
-    upper = np.exp(log_density - log_ndtr(-threshold))
-    lower = -np.exp(log_density - log_ndtr(threshold))
-    mean: FloatArray = np.where(above, upper, lower)
-    return mean
+def _means_of_sides(thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means of a standard normal above and below each of `thresholds` (m,): φ(t)/P(Z > t) and -φ(t)/P(Z < t)."""
+    density = [math.exp(-t * t / 2) / math.sqrt(2 * math.pi) for t in thresholds.tolist()]
+    above, below = ([math.erfc(sign * t / math.sqrt(2)) / 2 for t in thresholds.tolist()] for sign in (1, -1))
+    return np.divide(density, above), -np.divide(density, below)

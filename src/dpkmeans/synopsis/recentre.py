@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import Engine
@@ -44,10 +43,20 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations:
     variance = np.stack(
         [np.bincount(end.labels, points.weights * residuals[:, j] ** 2, minlength=k) / sizes for j in range(d)], axis=1
     )
-    gaps = cKDTree(end.centroids).query(end.centroids, k=2)[0][:, 1:]  # infinite where there is no other
-    nearest = np.minimum(gaps, 1.0)
+    nearest = np.minimum(gaps(end.centroids), 1.0)[:, None]
     radius: FloatArray = np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), MIN_RADIUS)
     return radius
+
+
+def gaps(centroids: FloatArray) -> FloatArray:
+    """The distance from each centroid (k, d) to the nearest other one, shape (k,); infinite where there is no other."""
+    squares = np.empty(len(centroids))
+    for c, centroid in enumerate(centroids):
+        apart = ((centroids - centroid) ** 2).sum(axis=1)
+        apart[c] = np.inf
+        squares[c] = apart.min()
+    distances: FloatArray = np.sqrt(squares)
+    return distances
 
 
 def recentre(
@@ -109,6 +118,6 @@ def learn_radius(
     deviation = np.sqrt(cube_variance(d)) / float(means_epsilon) * k / n_records
     candidates = edges[1:]
     excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
-    loss = (candidates * deviation) ** 2 + excess @ mass / max(mass.sum(), 1.0)
+    loss = (candidates * deviation) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
     radius: FloatArray = np.tile(np.maximum(half * candidates[np.argmin(loss)], MIN_RADIUS), (k, 1))
     return radius

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import reveal
 from dpkmeans.errors import DataError, MethodError
+from dpkmeans.kernels.sphere_packing import first_apart
 
 
 class Start(Protocol):
@@ -105,7 +107,7 @@ class SpherePacking:
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """Packed points, shape (k, d)."""
         box = engine.bounds.unit_box
-        low, high = 0.0, float(np.linalg.norm(box)) / 2
+        low, high = 0.0, math.sqrt(float((box * box).sum())) / 2
         best = UniformInBox().centroids(engine, n_clusters, rng)
         for _ in range(self.halvings):
             radius = (low + high) / 2
@@ -133,13 +135,10 @@ class SpherePacking:
         first = min(4, self.tries)
         for n_tries in (first, self.tries - first):
             tries = margin + rng.random((n_tries, len(box))) * (box - 2 * margin)
-            if len(points):
-                products = tries @ points.T
-                squares = np.sum(tries**2, axis=1)[:, None] + np.sum(points**2, axis=1) - 2 * products
-                tries = tries[squares.min(axis=1) >= 4 * radius**2]
-            if len(tries):
-                found: FloatArray = tries[0]
-                return found
+            found = first_apart(tries, points, 4 * radius * radius)
+            if found >= 0:
+                place: FloatArray = tries[found]
+                return place
         return None
 
 
