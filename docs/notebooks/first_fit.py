@@ -5,7 +5,7 @@
 # ---
 # %% [markdown]
 # # A first private fit
-# Made-up visits around eight towns, a public box, and one spend of ε = 1.
+# Synthetic visits around eight towns, a public box, and one spend of ε = 1.
 # %%
 from dpkmeans import DPKMeans
 from dpkmeans.demo.towns import FEATURES, match, visits

@@ -1,6 +1,6 @@
-"""Plots of releases in matplotlib's manner: each draws on the Axes it is given and returns it.
+"""Plots of releases with matplotlib: each draws on the given Axes and returns it.
 
-They read releases only, so a picture has the guarantee of what it shows. Without `ax` they draw on pyplot's current
+They read releases only, so a plot has the guarantee of what it shows. Without `ax` they draw on pyplot's current
 Axes. `features` chooses the two features to show, by number; by default those in which the centroids differ most.
 Needs matplotlib: pip install 'dpkmeans[report]'.
 """
@@ -46,9 +46,9 @@ def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | N
 
 
 def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
-    """The way of each centroid in two features, from its start (small) to its release (large). More options: plot.
+    """The trajectory of each centroid in two features, from its start to its release (black). More options: plot.
 
-    Guarantee: that of `release`; the way is what Lloyd's algorithm did on the synopsis, or the published transcript.
+    Guarantee: that of `release`; these are the steps of Lloyd's algorithm on the synopsis, or the published transcript.
 
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
@@ -63,19 +63,19 @@ def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | 
     steps = [frame.centroids for frame in frames_of(release) if frame.centroids is not None]
     if len(steps) < 2:
         raise MethodError(
-            f"this release of {release.method} tells of no steps. Use a synopsis method, or "
+            f"this release of {release.method} records no steps. Use a synopsis method, or "
             "posterior(publish_centroids=True)."
         )
     for i in range(release.n_clusters):
-        way = np.array([step[i] for step in steps])
-        ax.plot(*_flat(way, x, y), **{"marker": "o", "markersize": 2, "linewidth": 1, **options})
+        path = np.array([step[i] for step in steps])
+        ax.plot(*_flat(path, x, y), **{"marker": "o", "markersize": 2, "linewidth": 1, **options})
     ax.scatter(*_flat(release.centroids, x, y), s=30, color="black", zorder=3)
     _frame(release, ax, x, y)
     return ax
 
 
 def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tuple[int, int] | None = None) -> Any:
-    """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids where they are known.
+    """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids if they are known.
 
     Guarantee: that of `release`; the zones are those of its transcript. Source: the paper, Algorithms 1 and 2.
 

@@ -14,7 +14,7 @@ import pytest
 from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, MethodError
 from dpkmeans.planning.advice import plan
-from dpkmeans.planning.loss_model import FLOOR, Surface, features, log_loss, loss_model, pooled, straight
+from dpkmeans.planning.loss_model import MIN_LOSS, Surface, features, log_loss, loss_model, pooled, straight
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +36,7 @@ def test_more_epsilon_is_never_expected_to_be_worse():
                     values = [getattr(e, name) for e in own]
                     assert values == sorted(values, reverse=True)
                 assert all(e.low <= e.loss <= e.high for e in own)
-                assert all(e.low >= FLOOR * 0.99 and math.isfinite(e.high) for e in own)
+                assert all(e.low >= MIN_LOSS * 0.99 and math.isfinite(e.high) for e in own)
 
 
 def test_a_known_spread_narrows_the_range():
@@ -107,7 +107,7 @@ def test_the_range_of_one_normal_is_its_tenth_and_ninetieth_percentile():
 
 
 def test_small_losses_count_as_the_floor_and_the_features_are_logarithms():
-    assert np.exp(log_loss([-0.1, 0.0, 0.5])).tolist() == pytest.approx([FLOOR, FLOOR, 0.5])
+    assert np.exp(log_loss([-0.1, 0.0, 0.5])).tolist() == pytest.approx([MIN_LOSS, MIN_LOSS, 0.5])
     assert features(math.e**3, 1, 1, 1.0, math.e**-2) == pytest.approx([3.0, 0.0, 0.0, -2.0])
     assert straight(np.zeros((2, 4))).tolist() == [[1.0, 0.0, 0.0, 0.0, 0.0]] * 2
 

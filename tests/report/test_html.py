@@ -66,7 +66,7 @@ def test_the_guarantee_comes_before_the_centroids():
 @pytest.mark.parametrize("label", ["proved", "paper", "none"])
 def test_every_label_says_what_it_gives_and_what_not(label):
     page = render_report(a_release(label=label))
-    assert "What it does not give" in page
+    assert "What it does not mean" in page
     assert f'class="guarantee {label}"' in page
     assert ("Do not publish" in page or "do not publish" in page) == (label != "proved")
 
@@ -171,7 +171,7 @@ def test_the_certificate_gives_costs_verdicts_and_other_numbers_of_clusters(fitt
     page = fitted.report()
     assert page.count("✓ holds") == len(verify(fitted.release_))
     assert "✗" not in page
-    for title in ("Certificate of convergence", "Other numbers of clusters", "The way of the centroids"):
+    for title in ("Certificate of convergence", "Other numbers of clusters", "Trajectory of the centroids"):
         assert title in page
     zones, lloyd = costs_of(fitted.release_)
     assert f"over {len(zones) + len(lloyd)} passes, from {zones[0]:.4g} to {lloyd[-1]:.4g}" in page

@@ -37,7 +37,7 @@ def audit(
     out: Path | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
-    """Attack a method on made-up neighbouring data sets, and report a lower bound for its epsilon.
+    """Attack a method on synthetic neighbouring data sets, and report a lower bound on its epsilon.
 
     Exit code 5 when a violation is shown; 1 when a mutant is missed. Finding no violation proves nothing.
 

@@ -34,7 +34,7 @@ def methods(*, json: Json = False) -> None:
 
 
 def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: Json = False) -> None:
-    """Fit 50 000 made-up visits around eight towns, and write a report.
+    """Fit 50 000 synthetic visits around eight towns, and write a report.
 
     Example: dpkmeans demo --out report.html
 
@@ -48,7 +48,7 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         Print the result as JSON.
     """
     check_outputs(out, picture)
-    from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FAR_KM, FEATURES, TOWNS, match, visits
+    from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FEATURES, MAX_FOUND_KM, TOWNS, match, visits
     from dpkmeans.report import require, write_report
     from dpkmeans.session import FitRequest, run
 
@@ -68,7 +68,7 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         return
     output.print_guarantee(release)
     output.print_towns(found)
-    if any(f.distance > FAR_KM for f in found):
+    if any(f.distance > MAX_FOUND_KM for f in found):
         output.note(
             "A bad start can miss a town, as in any k-means. With real records, running again would spend again."
         )

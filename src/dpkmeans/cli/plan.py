@@ -72,8 +72,8 @@ def plan(
 
 
 def _percent(loss: float) -> str:
-    from dpkmeans.planning.loss_model import FLOOR
+    from dpkmeans.planning.loss_model import MIN_LOSS
 
-    if loss < 1.05 * FLOOR:
-        return f"below {FLOOR:.1%}".replace("%", " %")
+    if loss < 1.05 * MIN_LOSS:
+        return f"below {MIN_LOSS:.1%}".replace("%", " %")
     return f"{100 * loss:.2g} %" if loss < 1 else f"{1 + loss:.2g} times" if loss < 100 else "useless"

@@ -1,1 +1,1 @@
-"""Synthetic visits to ten towns, and their picture."""
+"""Synthetic visits to eight towns, and their picture."""

@@ -37,7 +37,7 @@ def write_demo_picture(release: Release, path: str | Path) -> None:
         ax.scatter(crosses[:, 0], crosses[:, 1], marker="x", s=70, color="#2457c5", linewidths=2.2, zorder=3)
         ax.set(xlim=(0, BOX_KM), ylim=(0, BOX_KM), xlabel="east (km)", ylabel="north (km)", aspect="equal")
         ax.set_title(
-            f"Made-up towns (circles) and the {release.epsilon_spent:.3g}-differentially private centroids\n"
+            f"Fictitious towns (circles) and the {release.epsilon_spent:.3g}-differentially private centroids\n"
             "of 50 000 visits (crosses); grey: the released synopsis",
             fontsize=10,
         )

@@ -1,4 +1,4 @@
-"""The demo: made-up visits around eight made-up towns, and how close the found centroids come."""
+"""The demo: synthetic visits around eight fictitious towns, and the distance of each to its centroid."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpkmeans._typing import FloatArray
 
 N_VISITS = 50_000
 BOX_KM = 100.0
-FAR_KM = 10.0  # a centroid farther away than this has not found its town
+MAX_FOUND_KM = 10.0  # a town farther from its centroid than this was not found
 FEATURES = ("east_km", "north_km")
 
 DEMO_OPTIONS: dict[str, Any] = {"epsilon": 1.0}
-"""What the demo hands to `DPKMeans` besides k and the bounds."""
+"""What the demo passes to `DPKMeans` besides k and the bounds."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Found:
 
 
 def visits(n_visits: int = N_VISITS) -> FloatArray:
-    """Synthetic visits, shape (n_visits, 2), in km; the same ones each time."""
+    """Synthetic visits, shape (n_visits, 2), in km; from a fixed seed."""
     rng = np.random.default_rng(20)
     shares = np.array([town.share for town in TOWNS])
     town = rng.choice(len(TOWNS), size=n_visits, p=shares / shares.sum())

@@ -1,6 +1,6 @@
-"""What to expect before anything is spent: a public model of the loss, fitted to our own benchmark.
+"""What to expect before anything is spent: a public model of the loss, fitted to this package's benchmark.
 
-It looks at no record: the number of records that it is told must be public, or a guess. Docs: docs/plan.md.
+It reads no record: the number of records must be public, or a guess. Docs: docs/plan.md.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
 
-HOPELESS = 3.0  # a loss above which a clustering is of little use
-GOOD = 0.1
-MIN_RELIABLE_SIGNAL = 100.0  # of N * epsilon / k
+MAX_USEFUL_LOSS = 3.0  # above it a clustering is of little use
+GOOD_LOSS = 0.1
+MIN_RELIABLE_SIGNAL = 100.0  # N * epsilon / k; below it losses vary too much to promise useful clusters
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Noise:
-    """Deviation of the noise on the mean of one feature of a cluster of average size, in the units of the data."""
+    """Standard deviation of the noise on the mean of one feature of an average cluster, in the units of the data."""
 
     feature: int
     epsilon: float
@@ -44,7 +44,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Advice:
-    """Expectations, noise where bounds were given, and what to do."""
+    """Expected losses, the noise if bounds were given, and a recommendation."""
 
     expectations: tuple[Expectation, ...]
     noise: tuple[Noise, ...]
@@ -64,9 +64,9 @@ def plan(
 
     `bounds` are pairs (low, high), one per feature, and show the noise in the units of the data. `spread` is a guess of
     the typical distance of a record from the centre of its cluster in one feature, as a share of the box's side; it
-    must not come from the records either. Without it the range covers all spreads of the benchmark, and is wide.
+    must not come from the records either. Without it the range covers all spreads of the benchmark, so it is wide.
 
-    Guarantee: nothing is read and nothing is spent. Source: docs/plan.md says how well it predicts.
+    Guarantee: nothing is read and nothing is spent. docs/plan.md says how well it predicts.
 
     >>> advice = plan(50_000, 4, 8, [0.1, 1.0], spread=0.05)
     >>> {e.method for e in advice.expectations} >= {"synopsis", "su"}
@@ -92,7 +92,7 @@ def plan(
 
 
 def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
-    """Method by method. More epsilon never counts as worse: one may always spend less."""
+    """Method by method. A larger epsilon never counts as worse: one may always spend less."""
     model = loss_model()
     for method in model.surfaces:
         best = (math.inf,) * 3
@@ -103,16 +103,16 @@ def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | Non
 
 
 def _deviation(side: float, d: int, size: float, epsilon: float) -> float:
-    """√((D+1)(D+2)/3)/ε · half a side, over the size of the cluster, D = d + 1: one cube step with all of ε."""
+    """√((D+1)(D+2)/3)/ε · half a side, over the size of the cluster, D = d + 1: one LInfLaplace with all of ε."""
     entries = d + 1
     return math.sqrt((entries + 1) * (entries + 2) / 3) / epsilon * side / 2 / max(size, 1.0)
 
 
 def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[float]) -> str:
     best = {e: min((x for x in found if x.epsilon == e), key=lambda x: x.loss) for e in epsilons}
-    good = [e for e in epsilons if best[e].loss <= GOOD]
+    good = [e for e in epsilons if best[e].loss <= GOOD_LOSS]
     largest = epsilons[-1]
-    if n * largest / k < MIN_RELIABLE_SIGNAL or best[largest].loss > HOPELESS:
+    if n * largest / k < MIN_RELIABLE_SIGNAL or best[largest].loss > MAX_USEFUL_LOSS:
         return (
             f"Do not expect useful clusters: records * epsilon / k is {n * largest / k:.3g} at the largest epsilon. "
             "Use fewer clusters, more records or a larger epsilon."
@@ -121,7 +121,7 @@ def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[fl
         chosen = best[good[0]]
         return (
             f"Use {chosen.method} with epsilon {chosen.epsilon:g}: the smallest of these with an expected loss of at "
-            f"most {GOOD:.0%}. Keep the rest of the budget."
+            f"most {GOOD_LOSS:.0%}. Keep the rest of the budget."
         )
     chosen = best[largest]
     return (

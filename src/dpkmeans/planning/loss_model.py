@@ -1,8 +1,8 @@
-"""The public model behind `plan`: the loss of a single fit from public quantities, learnt on synthetic sets.
+"""The public model behind `plan`: the loss of a single fit from public quantities, fitted to synthetic data sets.
 
-For each method log(loss) is a straight line in four logarithms plus a Gaussian process around the points that were
-measured, so a prediction is a weighted look at similar sets, and says how far off it may be. `benchmarks/plan.py` makes
-the file. Reads no record. Docs: docs/plan.md.
+For each method, log(loss) is linear in four logarithms, plus a Gaussian process over the measured points. So a
+prediction is a weighted average over similar data sets, with an uncertainty. `benchmarks/plan.py` writes the file.
+Reads no record. Docs: docs/plan.md.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from scipy.special import ndtri
 
 from dpkmeans._typing import FloatArray
 
-FLOOR = 0.005
+MIN_LOSS = 0.005
 """A loss below half a percent is as good as none, and counts as this."""
 
-MOST = math.log(1e6)
-LOW, HIGH = 0.1, 0.9
+MAX_LOG_LOSS = math.log(1e6)
+LOW, HIGH = 0.1, 0.9  # quantiles of the range
 _NORMAL: FloatArray = ndtri((np.arange(201) + 0.5) / 201)
-"""Equally likely values of a standard normal."""
+"""Quantiles of a standard normal, equally likely."""
 
 
 def features(n_records: float, n_features: int, n_clusters: int, epsilon: float, spread: float) -> list[float]:
@@ -35,8 +35,8 @@ def features(n_records: float, n_features: int, n_clusters: int, epsilon: float,
 
 
 def log_loss(losses: Sequence[float]) -> FloatArray:
-    """What the model predicts: log(loss), where a smaller loss than `FLOOR` counts as that."""
-    return np.log(np.maximum(np.asarray(losses, np.float64), FLOOR))
+    """What the model predicts: log(loss), with losses below `MIN_LOSS` counted as that."""
+    return np.log(np.maximum(np.asarray(losses, np.float64), MIN_LOSS))
 
 
 class Expected(NamedTuple):
@@ -59,7 +59,7 @@ class Surface:
     noise: float
 
     def at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and deviation of the log(loss) of a single fit at `x`, shape (q, 4) -> (q,) each."""
+        """Mean and standard deviation of log(loss) of a single fit at `x`, shape (q, 4) -> (q,) each."""
         near = self._kernel(x)
         weights = near @ self._inverse
         mean: FloatArray = straight(x) @ self.line + weights @ self.residuals
@@ -85,13 +85,15 @@ def straight(x: FloatArray) -> FloatArray:
 def pooled(mean: FloatArray, deviation: FloatArray) -> Expected:
     """Median and range of an equal mixture of normal log losses, as losses."""
     values = (mean[:, None] + deviation[:, None] * _NORMAL).ravel()
-    low, middle, high = np.exp(np.clip(np.quantile(values, [LOW, 0.5, HIGH]), math.log(FLOOR), MOST)).tolist()
+    low, middle, high = np.exp(
+        np.clip(np.quantile(values, [LOW, 0.5, HIGH]), math.log(MIN_LOSS), MAX_LOG_LOSS)
+    ).tolist()
     return Expected(middle, low, high)
 
 
 @dataclass(frozen=True, eq=False)
 class LossModel:
-    """A surface per method, and the scale of the features; `spreads` are those of the sets it was learnt on."""
+    """A surface per method, and the scale of the features; `spreads` are those of the data sets it was fitted to."""
 
     surfaces: dict[str, Surface]
     centre: FloatArray
@@ -99,14 +101,14 @@ class LossModel:
     spreads: tuple[float, ...]
 
     def expected(self, method: str, n: int, d: int, k: int, epsilon: float, spread: float | None) -> Expected:
-        """The loss to expect from one fit. Without a spread, it may be any of those of the benchmark."""
+        """The expected loss of one fit. Without a spread, a mixture over those of the benchmark."""
         spreads = self.spreads if spread is None else (spread,)
         x = np.array([features(n, d, k, epsilon, s) for s in spreads])
         return pooled(*self.surfaces[method].at((x - self.centre) / self.scale))
 
 
 def surfaces_from(content: dict[str, Any]) -> LossModel:
-    """The model out of its file's content."""
+    """The model from the content of its file."""
     centre, scale = np.array(content["centre"]), np.array(content["scale"])
     points = (np.array(content["features"]) - centre) / scale
     surfaces = {}

@@ -1,4 +1,4 @@
-"""Reports about a release. They read nothing else, so they cannot show a record."""
+"""Reports on a release. They read nothing else, so they cannot show a record."""
 
 from dpkmeans.report.html import render_report, require, write_report
 

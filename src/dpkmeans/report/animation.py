@@ -1,4 +1,4 @@
-"""The animation of a report: every step as places on one drawing."""
+"""SVG animation of the centroids' trajectory in two features."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dpkmeans.report.trajectory import AnimationFrame, Balls, frames_of
 
 WIDTH = 640.0
 MAX_CLUSTERS = 100
-MAX_PLACES = 2400  # shapes over all frames
+MAX_SHAPES = 2400  # over all frames
 MAX_TRAIL = 3000  # corners of all trails together
-MAX_POINTS = 500
-EDGE = 0.03
+MAX_POINTS = 500  # of the synopsis
+MARGIN = 0.03  # of the drawing
 
 
 @dataclass(frozen=True)
 class Animation:
-    """A drawing with its frames; each frame maps a kind of shape to its places, cluster by cluster."""
+    """A drawing with its frames; each frame maps a kind of shape to its positions, cluster by cluster."""
 
     width: float
     height: float
@@ -49,35 +49,35 @@ class _View:
     height: float
 
     def places(self, points: FloatArray) -> list[tuple[float, float]]:
-        xs = WIDTH * EDGE + (points[:, self.x] - self.left) * self.across
+        xs = WIDTH * MARGIN + (points[:, self.x] - self.left) * self.across
         ys = np.full(len(points), self.height / 2) if self.y is None else self._down(points[:, self.y])
         return [(_short(a), _short(b)) for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
 
     def _down(self, values: FloatArray) -> FloatArray:
-        return np.asarray(self.height * EDGE + (self.top - values) * self.down)
+        return np.asarray(self.height * MARGIN + (self.top - values) * self.down)
 
     def discs(self, balls: Balls) -> list[tuple[float, float, float, float]]:
-        """A ball's shadow is a disc of its radius, drawn as an ellipse where the two scales differ."""
+        """A ball projects to a disc of its radius, drawn as an ellipse if the two scales differ."""
         radii = balls.radius.tolist()
         found = zip(self.places(balls.center), radii, strict=True)
         return [(x, y, _short(r * self.across), _short(r * self.down)) for (x, y), r in found]
 
 
 def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None:
-    """The animation of a release; None where it tells of no steps or has too many clusters to follow."""
+    """The animation of a release; None if it records no steps or has too many clusters."""
     frames = frames_of(release)
     k = release.n_clusters
     if len(frames) < 2 or k > MAX_CLUSTERS:
         return None
     x, y = widest_pair(release)
     view = _view(release, x, y)
-    kept = _thinned(frames, MAX_PLACES // (3 * k))
+    kept = _thinned(frames, MAX_SHAPES // (3 * k))
     shown = [_frame(frame, view) for frame in kept]
     tracks = [frame.centroids for frame in frames if frame.centroids is not None]
     marks = _some(len(tracks), max(MAX_TRAIL // k, 8))
     trails = [view.places(np.array([tracks[j][i] for j in marks])) for i in range(k)] if tracks else []
     kinds = tuple(kind for kind in ("ball", "zone", "centroid") if any(frame[kind] for frame in shown))
-    shadow = "" if len(names) <= 2 else " Zones of more than two features show as their shadows."
+    projected = "" if len(names) <= 2 else " Zones are projected on these two features."
     of = names[x] if y is None else f"{names[x]} (to the right) and {names[y]} (upwards)"
     zoned = [i for i, frame in enumerate(kept) if frame.zones is not None]
     only = "" if len(kept) == len(frames) else f" {len(kept)} of {len(frames)} steps are shown."
@@ -85,7 +85,7 @@ def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None
         width=WIDTH,
         height=view.height,
         k=k,
-        words=f"In {of}.{shadow}{only}",
+        words=f"In {of}.{projected}{only}",
         kinds=kinds,
         points=_points(release, view),
         trails=[" ".join(f"{a},{b}" for a, b in trail) for trail in trails] if len(tracks) > 1 else [],
@@ -110,8 +110,8 @@ def _view(release: Release, x: int, y: int | None) -> _View:
     wide = (upper[x] - lower[x]) or 1.0
     high = wide * 0.3 if y is None else (upper[y] - lower[y]) or 1.0
     height = float(np.clip(WIDTH * high / wide, 200.0, 640.0))
-    across = WIDTH * (1 - 2 * EDGE) / wide
-    down = height * (1 - 2 * EDGE) / high
+    across = WIDTH * (1 - 2 * MARGIN) / wide
+    down = height * (1 - 2 * MARGIN) / high
     if y is None:
         down = across
     return _View(x, y, lower[x], 0.0 if y is None else upper[y], across, down, round(height, 1))
@@ -127,12 +127,12 @@ def _frame(frame: AnimationFrame, view: _View) -> dict[str, Any]:
 
 
 def _thinned(frames: list[AnimationFrame], most: int) -> list[AnimationFrame]:
-    """The first ones and the last, where there are too many."""
+    """At most `most` frames, evenly spaced."""
     return [frames[i] for i in _some(len(frames), max(most, 4))]
 
 
 def _some(n: int, most: int) -> list[int]:
-    """At most `most` numbers below `n`, evenly, with the first and the last."""
+    """At most `most` numbers below `n`, evenly spaced, with the first and the last."""
     found: list[int] = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
     return found
 

@@ -1,4 +1,4 @@
-"""What a release tells beyond its own fields, computed from it alone: post-processing."""
+"""Values derived from a release alone, beyond its own fields: post-processing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dpkmeans.synopsis.synopsis import Explored, weighted_points_from
 from dpkmeans.synopsis.verify import Verdict, verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
-MAX_NAME = 60
+MAX_NAME = 60  # characters
 MAX_WORK = 4 * 10**6  # points times clusters times features, for one k
-RESTARTS = 5
+RESTARTS = 5  # k-means++ starts
 
 __all__ = ["Explored", "Verdict", "costs_of", "explored", "named", "synopsis_of", "verdicts"]
 
 
 def named(release: Release) -> tuple[str, ...]:
-    """A name for each feature, not too long."""
+    """The names of the features, shortened if they are long."""
     return tuple(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in release.names)
 
 
 def synopsis_of(release: Release) -> WeightedPoints | None:
-    """The released synopsis in the certificate, in unit coordinates; None where there is none that is whole."""
+    """The released synopsis in the certificate, in unit coordinates; None if there is none, or a damaged one."""
     plain: Any = release.certificate
     if plain is None:
         return None
@@ -48,19 +48,19 @@ def costs_of(release: Release) -> tuple[list[float], list[float]]:
 
 
 def verdicts(release: Release) -> list[Verdict]:
-    """Every statement of the certificate, recomputed; none where there is no certificate."""
+    """Every statement of the certificate, recomputed; empty if there is no certificate."""
     if release.certificate is None:
         return []
     try:
         return verify(release)
     except FileError:
-        return [Verdict("the certificate is whole", False)]
+        return [Verdict("the certificate is intact", False)]
 
 
 def explored(release: Release) -> list[Explored]:
-    """Cost and silhouette on the synopsis for several k, around the one of the release. The same ones each time.
+    """Cost and silhouette on the synopsis for several k, around the one of the release. Deterministic.
 
-    Where the synopsis is large, fewer k are tried, from fewer starts.
+    If the synopsis is large, fewer k are tried, from fewer starts.
     """
     points = synopsis_of(release)
     if points is None:
@@ -71,7 +71,7 @@ def explored(release: Release) -> list[Explored]:
         return []
     tried = 18 if work <= MAX_WORK else 8
     ks = np.unique(np.linspace(2, most, tried).astype(int)).tolist() if most >= 2 else []
-    rng = np.random.default_rng(0)  # no secret is involved, and a page should not change when it is made again
+    rng = np.random.default_rng(0)  # fixed: no secret is involved, and a page should not change when it is made again
     found = []
     for k in ks:
         filled = pad_with_uniform(points, k, release.bounds.unit_box, rng)

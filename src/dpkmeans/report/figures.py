@@ -1,4 +1,4 @@
-"""Pictures of a release as SVG, once for light and once for dark pages."""
+"""Figures of a release as SVG, in a light and a dark version."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 from dpkmeans.core.release import Release
 from dpkmeans.report.derived import Explored, costs_of
 
-MAX_PAIRS_OF = 4  # more features are drawn as parallel coordinates
-MAX_LINES = 60
-MAX_AXES = 40
-MAX_MARKS = 400
+MAX_SCATTER_FEATURES = 4  # more features are drawn as parallel coordinates
+MAX_LINES = 60  # centroids that are labelled, or drawn as lines
+MAX_AXES = 40  # parallel coordinates
+MAX_MARKS = 400  # points of a plot
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Two data addresses of the same drawing, its caption, and what it shows for those who cannot see it."""
+    """Two data URLs of the same drawing, its caption, and a description for screen readers."""
 
     light: str
     dark: str
@@ -46,7 +46,7 @@ _DARK = _Ink("#e6e9ef", "#8a93a4", "#8ab0ff", "#ffb273")
 def centroids_picture(release: Release, names: tuple[str, ...]) -> Picture:
     """Centroids inside the public box: one feature on a line, up to four in pairs, more as parallel coordinates."""
     d = release.bounds.n_features
-    return _pairs(release, names) if d <= MAX_PAIRS_OF else _parallel(release, names)
+    return _pairs(release, names) if d <= MAX_SCATTER_FEATURES else _parallel(release, names)
 
 
 def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
@@ -207,7 +207,7 @@ def radii_picture(release: Release) -> Picture:
 
 
 def _line(axes: Any, x: Sequence[int], y: Sequence[float], **style: Any) -> None:
-    """A line with a mark at each value; a long one has no marks, a very long one not every value."""
+    """A line with a mark at each value; a long one has no marks, and a very long one is thinned."""
     some = np.unique(np.linspace(0, len(y) - 1, min(len(y), MAX_MARKS)).astype(int))
     marks = {"marker": "o", "markersize": 4} if len(y) <= MAX_LINES else {}
     axes.plot(np.asarray(x)[some], np.asarray(y)[some], **marks, **style)
@@ -227,7 +227,7 @@ def _picture(
 
 
 def _svg(draw: Callable[[Any, _Ink], None], ink: _Ink, height: float) -> str:
-    """A data address of the drawing; without pyplot, so that nothing global is touched."""
+    """A data URL of the drawing; without pyplot, so that no global state changes."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

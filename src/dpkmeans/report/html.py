@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a release: opens offline, makes no request, holds no record."""
+"""One self-contained HTML page on a release: opens offline, makes no request, holds no record."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from dpkmeans.report.derived import Explored, explored, named, verdicts
 from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
 from dpkmeans.storage.json_files import write_text
 
-LONG = 12  # tables with more rows are folded
-MAX_SPENDS = 40  # more entries are shown by kind
-MAX_FEATURES = 60
-MAX_CELLS = 3000
-MAX_BOUNDS = 300
+MAX_OPEN_ROWS = 12  # longer tables are folded
+MAX_SPENDS = 40  # more entries are grouped by kind
+MAX_FEATURES = 60  # columns of a table
+MAX_CELLS = 3000  # of the table of centroids
+MAX_BOUNDS = 300  # rows
 
 PROMISES: dict[Label, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "proved": (
         (
-            "Whoever reads this page learns almost the same whether or not one given record was in the data.",
-            "This holds against any reader, with any other knowledge, now and later.",
+            "A reader of this page learns almost the same, whether or not any one record was in the data.",
+            "This holds for any reader, with any other knowledge, now and in the future.",
             "Anything computed from the centroids alone is covered too.",
         ),
         (
-            "It does not hide facts about the group as a whole; those are what was asked for.",
-            "A person with several records in the data is protected less, in proportion to their number.",
-            "Other releases from the same records add to the total. Keep a ledger.",
+            "It does not hide facts about the population as a whole, which are what was asked for.",
+            "For a person with m records in the data, the privacy loss is up to m times as large.",
+            "The losses of several releases from the same records add up. Keep a ledger.",
         ),
     ),
     "paper": (
         ("The algorithm runs as it was published, and its steps can be inspected below.",),
         (
-            "The epsilon is the paper's claim. Its proof has holes, and attacks that exceed it are known.",
+            "The epsilon is the paper's claim. Its proof has gaps, and attacks that exceed it are known.",
             "Treat the centroids and the transcript as you would treat the records: do not publish them.",
         ),
     ),
     "none": (
-        ("Nothing. The numbers may be used by those who may see the records.",),
-        ("Single records can be inferred from these numbers. Do not publish them.",),
+        ("No privacy. Only those who may see the records may see these numbers.",),
+        ("Individual records can be inferred from these numbers. Do not publish them.",),
     ),
 }
 
@@ -57,7 +57,7 @@ def write_report(release: Release, path: str | Path) -> None:
 
 
 def require() -> None:
-    """Check that what a report needs is installed, before anything is spent."""
+    """Check that the packages for a report are installed, before anything is spent."""
     try:
         import jinja2
         import matplotlib  # noqa: F401
@@ -89,7 +89,7 @@ def _part(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a content security policy calls this very text by."""
+    """The hash by which a content security policy admits this text."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -98,13 +98,13 @@ def _content(release: Release) -> dict[str, Any]:
     does, does_not = PROMISES[label]
     names = named(release)
     shown_names = names[:MAX_FEATURES]
-    most_rows = max(MAX_CELLS // len(shown_names), 1)
+    max_rows = max(MAX_CELLS // len(shown_names), 1)
     convergence: list[Picture] = []
     if release.certificate is not None:
         convergence += [costs_picture(release)]
     if release.transcript:
         convergence.append(radii_picture(release))
-    stage = make_animation(release, names)
+    animation = make_animation(release, names)
     rows: list[Explored] = explored(release)
     checked = verdicts(release)
     content = {
@@ -116,18 +116,18 @@ def _content(release: Release) -> dict[str, Any]:
         "does": does,
         "does_not": does_not,
         "names": shown_names,
-        "centroids": [row[:MAX_FEATURES] for row in release.centroids[:most_rows].tolist()],
-        "hidden": _hidden(release, most_rows),
+        "centroids": [row[:MAX_FEATURES] for row in release.centroids[:max_rows].tolist()],
+        "hidden": _hidden(release, max_rows),
         "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True))[:MAX_BOUNDS],
         "spends": _spends(release),
         "grouped": len(release.spends) > MAX_SPENDS,
         "pictures": [centroids_picture(release, names)],
         "convergence": convergence,
-        "stage": stage,
+        "animation": animation,
         "iterations": len({zone.iteration for zone in release.transcript}),
         "verdicts": checked,
         "explored": {"rows": rows, "picture": explored_picture(rows, release.n_clusters)} if rows else None,
-        "long": LONG,
+        "max_open_rows": MAX_OPEN_ROWS,
     }
     content["sections"] = [
         (anchor, title)
@@ -136,7 +136,7 @@ def _content(release: Release) -> dict[str, Any]:
             ("centroids", "Centroids", True),
             ("pictures", "Pictures", True),
             ("budget", "Budget", True),
-            ("convergence", "Convergence", convergence or stage or release.transcript),
+            ("convergence", "Convergence", convergence or animation or release.transcript),
             ("certificate", "Certificate", checked),
             ("explore", "Other k", rows),
             ("box", "Box", True),
@@ -148,22 +148,22 @@ def _content(release: Release) -> dict[str, Any]:
 
 
 def _odds(release: Release) -> str | None:
-    """e^ε, rounded up, where it says something."""
+    """e^ε, rounded up; None if it would say nothing."""
     if release.guarantee.label != "proved" or release.epsilon_spent > 20:
         return None
     odds = math.exp(release.epsilon_spent)
     return f"{math.ceil(odds * 100) / 100:.2f}" if odds < 100 else f"{math.ceil(odds)}"
 
 
-def _hidden(release: Release, most_rows: int) -> str:
+def _hidden(release: Release, max_rows: int) -> str:
     k, d = release.centroids.shape
-    parts = [f"the first {most_rows} of {k} clusters"] if k > most_rows else []
+    parts = [f"the first {max_rows} of {k} clusters"] if k > max_rows else []
     parts += [f"the first {MAX_FEATURES} of {d} features"] if d > MAX_FEATURES else []
     return f"Shown: {' and '.join(parts)}; the model file holds all." if parts else ""
 
 
 def _spends(release: Release) -> list[dict[str, Any]]:
-    """Spend by spend, or kind by kind where there are many, with the running total and the share in percent."""
+    """One line per spend, or per kind if there are many, with the running total and the share in percent."""
     lines: list[dict[str, Any]] = []
     for spend in release.spends:
         epsilon = float(spend.epsilon)

@@ -1,4 +1,4 @@
-"""A release as a notebook shows it: the guarantee first, then the centroids. Nothing is installed for it."""
+"""A release as shown in a notebook: the guarantee first, then the centroids. Needs no further package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"proved": "#17703a", "paper": "#8a5a00", "none": "#b3261e"}
 
 
 def fragment(release: Release) -> str:
-    """A small piece of HTML, without scripts and addresses; every text in it is escaped."""
+    """An HTML fragment without scripts or links; all text in it is escaped."""
     k, d = release.centroids.shape
     names = release.names[:MAX_COLUMNS]
     head = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])

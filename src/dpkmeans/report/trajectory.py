@@ -1,4 +1,4 @@
-"""The way of the centroids, step by step, out of a release alone."""
+"""The trajectory of the centroids, step by step, from a release alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Balls:
 
 @dataclass(frozen=True, eq=False)
 class AnimationFrame:
-    """One step: centroids (k, d) after it, and the zones they were drawn in. What a release does not hold is None."""
+    """One step: centroids (k, d) after it, and the zones they were drawn from; None if not in the release."""
 
     words: str
     centroids: FloatArray | None
@@ -35,10 +35,10 @@ class AnimationFrame:
 
 
 def frames_of(release: Release) -> list[AnimationFrame]:
-    """All steps that the release tells of, in order; none where it tells of none.
+    """Frames in order; empty if the release records no steps.
 
-    Convergent zones need the mean of each cluster. On a synopsis it is public, and computed here from the certificate's
-    points; for an algorithm on records a release does not hold it, and there are none.
+    Convergent zones need the mean of each cluster. On a synopsis it is public, and computed here from the points of the
+    certificate; the release of an algorithm on records does not contain it.
     """
     points = synopsis_of(release)
     if points is None:
@@ -55,9 +55,10 @@ def _of_transcript(release: Release) -> list[AnimationFrame]:
         return []
     frames = []
     for t, zones in steps:
-        told = _told(zones)
-        words = f"Step {t} of {steps[-1][0]}: {'each centroid was drawn in its zone' if told is not None else 'zones'}"
-        frames.append(AnimationFrame(words, told, _balls(zones)))
+        released = _released_centroids(zones)
+        what = "zones" if released is None else "each centroid was drawn from its zone"
+        words = f"Step {t} of {steps[-1][0]}: {what}"
+        frames.append(AnimationFrame(words, released, _balls(zones)))
     return [*frames, AnimationFrame("Released centroids", release.centroids)]
 
 
@@ -68,18 +69,18 @@ def _of_certificate(release: Release, points: WeightedPoints) -> list[AnimationF
     frames = [AnimationFrame("Start", box.from_unit(centroids))]
     steps = _by_iteration(release)
     for t, zones in steps:
-        told = _told(zones)
-        if told is None:
+        released = _released_centroids(zones)
+        if released is None:
             break
         middles = means(points, centroids)
         radius = np.linalg.norm(middles - centroids, axis=1) * box.longest_side
-        words = f"Step {t} of {steps[-1][0]}: each centroid was drawn in its sampling zone"
-        frames.append(AnimationFrame(words, told, _balls(zones), Balls(box.from_unit(middles), radius)))
-        centroids = box.unit_of(told)
+        words = f"Step {t} of {steps[-1][0]}: each centroid was drawn from its sampling zone"
+        frames.append(AnimationFrame(words, released, _balls(zones), Balls(box.from_unit(middles), radius)))
+        centroids = box.unit_of(released)
     if plain["lloyd_start"] is not None:
         centroids = np.array(plain["lloyd_start"], np.float64).reshape(release.centroids.shape)
         frames.append(
-            AnimationFrame("The means of these clusters: where Lloyd's algorithm goes on", box.from_unit(centroids))
+            AnimationFrame("Means of these clusters, where Lloyd's algorithm continues", box.from_unit(centroids))
         )
     passes = min(len(plain["lloyd_costs"]) - 1, MAX_LLOYD_FRAMES)
     for t in range(1, passes + 1):
@@ -89,7 +90,10 @@ def _of_certificate(release: Release, points: WeightedPoints) -> list[AnimationF
         return [*frames, AnimationFrame("Fixed point", release.centroids)]
     moved = np.array(plain["moved_to"], np.float64).reshape(release.centroids.shape)
     frames.append(AnimationFrame("One private step on the records", box.from_unit(moved)))
-    return [*frames, AnimationFrame("Released centroids, where the synopsis leads from there", release.centroids)]
+    return [
+        *frames,
+        AnimationFrame("Released centroids: the next step is extrapolated", release.centroids),
+    ]
 
 
 def _by_iteration(release: Release) -> list[tuple[int, list[PublishedZone]]]:
@@ -101,7 +105,7 @@ def _by_iteration(release: Release) -> list[tuple[int, list[PublishedZone]]]:
     return [(t, [zones[i] for i in range(k)]) for t, zones in sorted(steps.items()) if len(zones) == k]
 
 
-def _told(zones: list[PublishedZone]) -> FloatArray | None:
+def _released_centroids(zones: list[PublishedZone]) -> FloatArray | None:
     places = [zone.centroid for zone in zones if zone.centroid is not None]
     return np.array(places, np.float64) if len(places) == len(zones) else None
 
