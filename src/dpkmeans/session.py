@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from dpkmeans.core.bounds import FROM_DATA, GRID, Bounds
 from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.core.guarantee import as_label, check_accepted, check_accountable
+from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
 from dpkmeans.data.open import OpenedData, Where, open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning
-from dpkmeans.methods.base import Claim, Method, guarantee_of
+from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import Account, DurableLedger
@@ -95,7 +95,8 @@ class _Work(Protocol[R_co]):
 
     @property
     def name(self) -> str: ...
-    def offers(self) -> Claim: ...
+    @property
+    def claim(self) -> Claim: ...
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> R_co: ...
 
 
@@ -103,9 +104,7 @@ class _Work(Protocol[R_co]):
 class _SynopsisAlone:
     n_records: int | None
     name: str = "synopsis"
-
-    def offers(self) -> Claim:
-        return Claim.PROVED
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Synopsis:
         method = SynopsisMethod(self.name, counted(self.n_records), recentre=False)
@@ -122,7 +121,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     names = request.feature_names or data.names or _column_names(X)
     share = _bounds_share(request, data)
     box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
-    offered = guarantee_of(work.offers(), box, rng)
+    offered = guarantee_of(claim_of(work), box, rng)
     check_accepted(offered, accepted)
     if isinstance(parent, Account):
         check_accountable(offered)
@@ -149,7 +148,7 @@ def _method(request: FitRequest) -> Method:
     method = DEFAULT_METHOD if request.method is None else request.method
     if isinstance(method, str):
         return make_method(method, **options)
-    if not hasattr(method, "offers") or not hasattr(method, "run"):
+    if not hasattr(method, "claim") or not hasattr(method, "run"):
         raise MethodError(
             f"must be a name or a method value; got {method!r}.",
             parameter="method",

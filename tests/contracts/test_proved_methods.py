@@ -76,7 +76,7 @@ def test_every_test_that_a_proof_page_names_exists():
 def test_a_proved_method_offers_what_the_registry_says_and_a_seed_takes_it_away(name):
     engine = an_engine(50, 2)
     method = make_method(name)
-    assert method.offers().label == "proved"
+    assert method.claim.label == "proved"
     assert method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.secure()).guarantee.label == "proved"
     assert method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.with_seed(1)).guarantee.label == "none"
 

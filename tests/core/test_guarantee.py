@@ -5,9 +5,16 @@ import itertools
 import pytest
 
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.guarantee import LABELS, Guarantee, as_label, check_accepted, weakest
+from dpkmeans.core.guarantee import (
+    LABELS,
+    Claim,
+    Guarantee,
+    as_label,
+    check_accepted,
+    guarantee_of,
+    weakest,
+)
 from dpkmeans.errors import GuaranteeError
-from dpkmeans.methods.base import Claim, guarantee_of
 from dpkmeans.privacy.randomness import Randomness
 
 BOX = Bounds.of((0, 1), 1)

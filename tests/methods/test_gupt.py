@@ -118,7 +118,7 @@ def test_with_a_large_budget_the_average_of_the_blocks_comes_out():
 def test_the_papers_setting_scales_noise_to_the_blocks_and_is_labelled_paper():
     engine = engine_of(np.random.default_rng(0).normal(0.5, 0.01, (500, 2)), Bounds.of((0, 1), 2))
     method = gupt(setting="paper", n_records=500)
-    assert method.offers().label == "paper"
+    assert method.claim.label == "paper"
     found = np.array(
         [method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.with_seed(s)).centroids for s in range(20)]
     )

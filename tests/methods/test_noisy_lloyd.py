@@ -194,8 +194,8 @@ def test_an_empty_cluster_gets_noise_like_any_other():
 @pytest.mark.parametrize("make", [blum, dwork, su])
 def test_the_papers_setting_and_a_start_from_records_are_not_proved(make):
     X = np.random.default_rng(0).random((100, 2))
-    assert make(setting="paper").offers().label == "paper"
-    assert make(init="rows").offers().label == "paper"
+    assert make(setting="paper").claim.label == "paper"
+    assert make(init="rows").claim.label == "paper"
     with pytest.raises(GuaranteeError, match="guarantee='paper'"):
         DPKMeans(3, epsilon=1.0, bounds=(0, 1), method=make(setting="paper")).fit(X)
     release = DPKMeans(3, epsilon=1.0, bounds=(0, 1), method=make(setting="paper"), guarantee="paper").fit(X).release_

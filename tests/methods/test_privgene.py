@@ -131,7 +131,7 @@ def test_the_papers_setting_takes_the_range_over_the_records_and_is_labelled_pap
     box = Bounds.of((0, 100), 2)
     engine = MemoryEngine.of_records(np.random.default_rng(0).uniform(45, 55, (100, 2)), box, n_threads=1)
     method = privgene(setting="paper")
-    assert method.offers().label == "paper"
+    assert method.claim.label == "paper"
     lower, upper = method._box(engine)
     assert (lower > 0.4).all()
     assert (upper < 0.6).all()

@@ -55,7 +55,7 @@ def test_an_entry_point_that_is_no_entry_is_refused_by_name(installed):
 def test_every_method_is_registered_with_the_label_that_it_offers(name):
     entry = registry()[name]
     assert entry.guarantee in LABELS
-    assert make_method(name).offers().label == entry.guarantee
+    assert make_method(name).claim.label == entry.guarantee
     assert make_method(name).name == name
     assert entry.summary
     assert entry.source

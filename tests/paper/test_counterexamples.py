@@ -9,12 +9,11 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.solver import iterate
 from dpkmeans.methods.loop.stopping import Repeats
-from dpkmeans.methods.loop.updates import ZoneSampling
-from dpkmeans.methods.lu_shen.controllers import PriorController
-from dpkmeans.methods.lu_shen.zones import convergent_radius
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.methods.registry import posterior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -88,7 +87,7 @@ def test_theorem_3_a_mean_can_move_farther_in_the_second_pass_than_in_the_first(
     engine, start = on_a_line(3, 12, 15, 16), start_at(12, 16)
     means = reveal(engine.cell_statistics(start), why=WHY).means(empty=start)
     ahead = reveal(engine.cell_statistics(means), why=WHY).means(empty=means)
-    first, second = convergent_radius(start, means) * SIDE, convergent_radius(means, ahead) * SIDE
+    first, second = distances(start, means) * SIDE, distances(means, ahead) * SIDE
     np.testing.assert_allclose(first, [4.5, 0.5])
     np.testing.assert_allclose(second, [4.5, 7 / 6])
 
@@ -101,7 +100,7 @@ def test_theorem_4_prior_takes_more_passes_than_its_factor_allows():
     ours, theirs, ratios, angles = [], [], [], []
     for seed in range(40):
         start = reveal(engine.sample_rows(5, np.random.default_rng(seed)), why=WHY)
-        update, randomness = ZoneSampling(PriorController()), Randomness.with_seed(seed)
+        update, randomness = ZoneSampling(Controller.PRIOR), Randomness.with_seed(seed)
         end = iterate(engine, start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=randomness)
         ours.append(end.passes)
         theirs.append(lloyd(engine, start)[1])

@@ -11,12 +11,11 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.solver import iterate
 from dpkmeans.methods.loop.stopping import Repeats
-from dpkmeans.methods.loop.updates import ZoneSampling
-from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
-from dpkmeans.methods.lu_shen.zones import convergent_radius
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -41,7 +40,7 @@ def test_moving_from_the_previous_centroid_to_the_mean_saves_n_a_squared(size):
     engine, points, previous = problem(*size)
     stats = reveal(engine.cell_statistics(previous), why="a test looks")
     labels, means = engine.labels(previous), stats.means(empty=previous)
-    a = convergent_radius(previous, means)
+    a = distances(previous, means)
     for i in range(len(previous)):
         cell = points[labels == i]
         saved = cost(cell, previous[i]) - cost(cell, means[i])
@@ -54,7 +53,7 @@ def test_the_cost_of_a_cluster_falls_exactly_inside_its_convergent_zone(size, sh
     engine, points, previous = problem(*size)
     labels = engine.labels(previous)
     means = reveal(engine.cell_statistics(previous), why="a test looks").means(empty=previous)
-    a = convergent_radius(previous, means)
+    a = distances(previous, means)
     direction = np.random.default_rng(size[0]).standard_normal(previous.shape)
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     inside = means + share * a[:, None] * direction
@@ -66,9 +65,7 @@ def test_the_cost_of_a_cluster_falls_exactly_inside_its_convergent_zone(size, sh
         assert cost(cell, previous[i]) <= cost(cell, outside[i]) + 1e-10
 
 
-@pytest.mark.parametrize(
-    "controller", [PosteriorController(), PriorController(clip=True)], ids=["posterior", "clipped"]
-)
+@pytest.mark.parametrize("controller", [Controller.POSTERIOR, Controller.CLIPPED_PRIOR], ids=["posterior", "clipped"])
 @settings(max_examples=40)
 @given(sizes)
 def test_the_cost_never_rises_on_a_fixed_assignment_nor_over_the_run(controller, size):

@@ -138,7 +138,7 @@ def method_target(
     `epsilon` is the promised total, None for methods that take none.
     """
     cases = tuple(MethodCase(method, pair, epsilon) for pair in (worst_pairs() if pairs is None else pairs))
-    return Target(name or method.name, "method", method.offers().label, cases)
+    return Target(name or method.name, "method", method.claim.label, cases)
 
 
 def registered_target(entry: MethodSpec, epsilon: float, pairs: Sequence[Pair] | None = None) -> Target:

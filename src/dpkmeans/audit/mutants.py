@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,10 +26,12 @@ from dpkmeans.audit.method_targets import MethodCase
 from dpkmeans.audit.neighbours import empty_cluster
 from dpkmeans.audit.protocols import Case, Target
 from dpkmeans.audit.scores import LaplaceRatio
+from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
-from dpkmeans.methods.base import Claim
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.initializers import SampledRows
 from dpkmeans.methods.loop.solver import Move, Step, Update
 from dpkmeans.methods.loop.updates import NoisyMean
 from dpkmeans.methods.noisy_lloyd import blum
@@ -174,6 +176,17 @@ class _Skipping:
         return self._source.loss(change, scale)
 
 
+@dataclass(frozen=True)
+class RowsCalledPublic:
+    """A start drawn from the records that claims not to look at them."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
+
+    def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
+        """k records, shape (k, d)."""
+        return SampledRows().centroids(engine, n_clusters, rng)
+
+
 def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[Target, ...]:
     """Every mechanism and step with too little noise."""
     budget = Epsilon.of(epsilon)
@@ -239,5 +252,4 @@ def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
 
 
 def _rows_start(epsilon: float) -> MethodCase:
-    method = replace(blum(steps=1, init="rows"), claim=Claim.PROVED)
-    return MethodCase(method, replace(empty_cluster(), n_clusters=6), epsilon)
+    return MethodCase(blum(steps=1, init=RowsCalledPublic()), replace(empty_cluster(), n_clusters=6), epsilon)

@@ -1,13 +1,15 @@
-"""`Guarantee`: what a result promises, in one of three honest labels."""
+"""`Guarantee`: what a result promises, in one of three honest labels. `Claim`: what a method can promise at best."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
+from dpkmeans.core.bounds import Bounds
 from dpkmeans.errors import GuaranteeError
 
 Label = Literal["none", "paper", "proved"]
+Arithmetic = Literal["exact integers", "floating point"]
 LABELS: tuple[Label, ...] = get_args(Label)  # from weak to strong
 
 MEANING: dict[Label, str] = {
@@ -31,7 +33,7 @@ class Guarantee:
     label: Label
     neighbours: str = "add or remove one record"
     bounds: Literal["given", "from data", "estimated"] = "given"
-    arithmetic: Literal["exact integers", "floating point"] = "exact integers"
+    arithmetic: Arithmetic = "exact integers"
     seeded: bool = False
     reasons: tuple[str, ...] = ()
 
@@ -46,6 +48,85 @@ class Guarantee:
         if self.label == "paper":
             return f"Not proved: the paper claims epsilon = {epsilon:.6g}, and its proof has holes. {why}".strip()
         return f"Not private. {why}".strip()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a method, or one part of it, supports: a label, and why it is no stronger."""
+
+    label: Label
+    reasons: tuple[str, ...] = ()
+    arithmetic: Arithmetic = "exact integers"
+
+    PROVED: ClassVar[Claim]
+    PAPER: ClassVar[Claim]
+    PAPER_SETTING: ClassVar[Claim]
+    NONE: ClassVar[Claim]
+
+
+Claim.PROVED = Claim("proved")
+Claim.PAPER = Claim(
+    "paper", ("The method follows the paper, whose privacy proof does not hold.",), arithmetic="floating point"
+)
+Claim.PAPER_SETTING = Claim(
+    "paper",
+    ("Noise is scaled to the records at hand, as in the paper's experiments.",),
+    arithmetic="floating point",
+)
+Claim.NONE = Claim("none", ("The method adds no noise.",), arithmetic="floating point")
+
+
+def claim_of(*parts: object) -> Claim:
+    """What parts support together: the weakest of their claims, with the reasons of all that are as weak.
+
+    A part says it in the attribute `claim` of its own class. One that says nothing supports nothing, and neither does
+    a subclass that leaves it to its base: it may do something else. A `Claim` stands for itself.
+
+    >>> claim_of(Claim.PROVED, object()).reasons
+    ('object has no claim of its own, so nothing is known about its privacy.',)
+    """
+    claims = [_own_claim(part) for part in parts]
+    label = weakest(*(claim.label for claim in claims))
+    reasons = dict.fromkeys(reason for claim in claims if claim.label == label for reason in claim.reasons)
+    exact = all(claim.arithmetic == "exact integers" for claim in claims)
+    return Claim(label, tuple(reasons), "exact integers" if exact else "floating point")
+
+
+def _own_claim(part: object) -> Claim:
+    if isinstance(part, Claim):
+        return part
+    claim = getattr(part, "claim", None) if "claim" in vars(type(part)) else None
+    if isinstance(claim, Claim):
+        return claim
+    name = type(part).__name__
+    return Claim("none", (f"{name} has no claim of its own, so nothing is known about its privacy.",), "floating point")
+
+
+class RandomSource(Protocol):
+    """See `privacy.randomness.Randomness`."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether anything about its numbers can be repeated."""
+        ...
+
+
+def guarantee_of(claim: Claim, bounds: Bounds, rng: RandomSource) -> Guarantee:
+    """A method's claim, weakened by a seed or by bounds that were read from the data."""
+    label, reasons = claim.label, list(claim.reasons)
+    if rng.seeded:
+        label = "none"
+        reasons.append("A seed (random_state) makes the noise predictable.")
+    if bounds.from_data:
+        label = "none"
+        reasons.append("The bounds were read from the data; give public ones.")
+    return Guarantee(
+        label,
+        bounds="from data" if bounds.from_data else "given",
+        arithmetic=claim.arithmetic,
+        seeded=rng.seeded,
+        reasons=tuple(reasons),
+    )
 
 
 def weakest(*labels: Label) -> Label:

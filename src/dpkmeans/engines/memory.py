@@ -27,7 +27,7 @@ from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, p
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
-from dpkmeans.kernels.zones import ZoneFit
+from dpkmeans.kernels.zones import ZoneHistory, zone_run
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -118,11 +118,28 @@ class MemoryEngine(BlockEngine):
         """Lloyd's algorithm from `start` until the assignment repeats."""
         return Exact(lloyd_over_tiles(self._tiles, self._n, start, max_iter, self._n_threads))
 
-    def zone_fit(self, start: FloatArray, strategy: int) -> ZoneFit | None:
-        """A compiled fit of a zone strategy from `start`, shape (k, d), where one thread works; else nothing."""
-        if self._n_threads > 1 and len(self._tiles) > CHUNK:
-            return None
-        return ZoneFit(self._tiles, self._n, np.array(start, dtype=np.float64), strategy, self._squares())
+    @property
+    def runs_zones(self) -> bool:
+        """Whether `zone_run`, which is the work of one thread, is faster than steps that share the records out."""
+        return self._n_threads == 1 or len(self._tiles) <= CHUNK
+
+    def zone_run(
+        self,
+        start: FloatArray,
+        before: FloatArray,
+        controller: int,
+        epsilons: FloatArray,
+        rng: np.random.Generator,
+    ) -> tuple[Exact[ZoneHistory], Exact[CellStatistics] | None]:
+        """Steps of a zone strategy, see `kernels.zones`; and the repeated cells' statistics, where they repeat."""
+        labels = new_labels(3 * len(self._tiles), len(start)).reshape(3, -1, LANES)
+        history = zone_run(self._tiles, self._n, start, before, labels, controller, epsilons, rng)
+        if not history.stopped:
+            return Exact(history), None
+        last = history.n_steps
+        counts, sums, centroids = history.counts[last], history.sums[last], history.drawn[last - 1] if last else start
+        cost = cost_of(counts, sums, centroids, self._squares())
+        return Exact(history), Exact(CellStatistics(counts, sums, cost, 0.0))
 
     def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[MemoryEngine]:
         """The records dealt into disjoint blocks, each record independently and uniformly into one of them."""

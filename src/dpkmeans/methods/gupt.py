@@ -15,8 +15,9 @@ from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
-from dpkmeans.methods.base import Claim, make_release
+from dpkmeans.methods.base import make_release
 from dpkmeans.methods.loop.initializers import SampledRows
 from dpkmeans.methods.loop.stopping import check_max_iter
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
@@ -39,9 +40,10 @@ class Gupt:
     in_paper: bool = False
     name: str = "gupt"
 
-    def offers(self) -> Claim:
+    @property
+    def claim(self) -> Claim:
         """Proved with noise scaled to the box: no block's answer leaves without it."""
-        return Claim.PAPER_SETTING if self.in_paper else Claim.PROVED
+        return claim_of(Claim.PAPER_SETTING if self.in_paper else Claim.PROVED, self.record_count)
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Sum the blocks' ordered centroids, add noise, divide by the number of blocks."""

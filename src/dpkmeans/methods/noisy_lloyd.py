@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from dpkmeans.errors import MethodError
-from dpkmeans.methods.base import Claim
 from dpkmeans.methods.loop.budgets import EvenSplit, Halving, Schedule, SuSplit
-from dpkmeans.methods.loop.initializers import as_start
-from dpkmeans.methods.loop.iterative import IterativeMethod
+from dpkmeans.methods.loop.final_steps import AsIs
+from dpkmeans.methods.loop.initializers import as_initializer
+from dpkmeans.methods.loop.solver import IterativeMethod
 from dpkmeans.methods.loop.stopping import AfterPlan
 from dpkmeans.methods.loop.updates import LocalNoisyMean, NoisyMean
 from dpkmeans.methods.record_count import NotNeeded, RecordCount, record_count
@@ -43,20 +43,19 @@ def _noisy_lloyd(
     name: str,
     schedule: Schedule,
     init: Any,
-    public_start: str,
+    public_init: str,
     setting: str,
     parameters: dict[str, Any],
     counted: RecordCount = NotNeeded(),  # noqa: B008 (a frozen value)
 ) -> IterativeMethod:
     in_paper = is_paper_setting(setting)
-    start = as_start(init if init is not None else "rows" if in_paper else public_start)
     return IterativeMethod(
         name=name,
-        claim=Claim.PAPER_SETTING if in_paper else Claim.PROVED if start.private else Claim.START_FROM_RECORDS,
-        start=start,
+        init=as_initializer(init if init is not None else "rows" if in_paper else public_init),
         schedule=schedule,
         update=LocalNoisyMean() if in_paper else NoisyMean(),
         stop=AfterPlan(),
+        final=AsIs(),
         record_count=counted,
         parameters={**parameters, "setting": setting},
     )

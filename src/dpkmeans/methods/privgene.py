@@ -15,10 +15,11 @@ from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.kernels.score_range import score_range
-from dpkmeans.methods.base import Claim, make_release
+from dpkmeans.methods.base import make_release
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
 from dpkmeans.methods.record_count import RecordCount, record_count
 from dpkmeans.privacy.ledger import Ledger
@@ -48,9 +49,10 @@ class PrivGene:
                 f"got n_selected={self.n_selected}, n_candidates={self.n_candidates}."
             )
 
-    def offers(self) -> Claim:
+    @property
+    def claim(self) -> Claim:
         """Proved with a public sensitivity: candidates are public, and selection is private."""
-        return Claim.PAPER_SETTING if self.in_paper else Claim.PROVED
+        return claim_of(Claim.PAPER_SETTING if self.in_paper else Claim.PROVED, self.record_count)
 
     def rounds(self, n_records: float, total: Epsilon) -> int:
         """max(8, 1.25e-3 N ε / 10), capped for very large N ε, where more rounds buy nothing."""

@@ -6,12 +6,13 @@ What they learn is only used to plan: a wrong number costs accuracy, never priva
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import Engine
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -32,8 +33,10 @@ class RecordCount(Protocol):
 class NotNeeded:
     """The method does not use it."""
 
+    claim: ClassVar[Claim] = Claim.PROVED
+
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
-        """1, which nobody reads."""
+        """Placeholder: this method's schedule ignores it."""
         return 1.0
 
 
@@ -42,6 +45,7 @@ class PublicCount:
     """Given by the caller, who says that it is public. A wrong one costs accuracy, never privacy."""
 
     n_records: int
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def __post_init__(self) -> None:
         hint = "Leave it out to spend a small share of epsilon on a noisy count."
@@ -60,6 +64,7 @@ class NoisyCount:
     """
 
     share: float = 0.02
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
         """The released number, moved into 1 to `LARGEST`."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.exact import reveal
-from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.solver import Move, Step, iterate
+from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
+from dpkmeans.methods.loop.solver import Move, Step, solve
 from dpkmeans.methods.loop.stopping import Repeats
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -55,8 +55,8 @@ def theorem_row(problem: Problem, cell: Cell, seed: int) -> Row:
     name = cell.method.removeprefix("segment-")
     update = SegmentSampling(None if name == "uniform" else float(name))
     rng = Randomness.with_seed(seed_of(seed, *cell))
-    plan = (StepBudget() for _ in range(MAX_STEPS))
-    end = iterate(problem.engine, base.start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    plan = EqualSteps(StepBudget(), MAX_STEPS)
+    end = solve(problem.engine, base.start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
     means = last_means(problem, end)
     return {
         "passes": end.passes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.zones import ZoneHistory
-from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.final_steps import NoisyCountMean
-from dpkmeans.methods.loop.solver import Trajectory, iterate
-from dpkmeans.methods.loop.updates import ZoneSampling
-from dpkmeans.methods.loop.whole import walk, zone_fit
-from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
+from dpkmeans.methods.loop.solver import Trajectory, solve
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.reproduction.baselines import MAX_STEPS, WHY, Problem, cost, last_means
@@ -56,6 +54,7 @@ class AtFixedPoint:
     """Ends when an assignment repeats and the exact means would repeat it once more. Not the paper's rule."""
 
     engine: MemoryEngine
+    until_repeat: ClassVar[bool] = False
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Whether the means are a fixed point of Lloyd's algorithm; an occupied cell's sums tell."""
@@ -70,17 +69,15 @@ def zone_run(
     problem: Problem, strategy: str, epsilon: float, start: FloatArray, seed: int, reading: str = ""
 ) -> ZoneRun:
     """Algorithm 1 with the same ε for every step and for the release. Zones are not watched with another stop rule."""
-    inside = reading == "zones kept inside"
-    controller = PosteriorController() if strategy == "posterior" else PriorController(clip=inside)
+    future = Controller.CLIPPED_PRIOR if reading == "zones kept inside" else Controller.PRIOR
+    update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else future)
     step, rng, ledger = Epsilon.of(epsilon), Randomness.with_seed(seed), Ledger()
-    plan, watch = repeat(StepBudget(zone=step), MAX_STEPS), Watch()
+    plan, watch = EqualSteps(StepBudget(zone=step), MAX_STEPS), Watch()
     if reading == "fixed-point stop":
         stop = AtFixedPoint(problem.engine)
-        end = iterate(problem.engine, start, plan, update=ZoneSampling(controller), stop=stop, ledger=ledger, rng=rng)
+        end = solve(problem.engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
     else:
-        fit = zone_fit(problem.engine, start, controller)
-        assert fit is not None  # problems are held in memory and worked on by one thread
-        end, histories = walk(fit, start, plan, ledger=ledger, rng=rng)
+        end, histories = update.run_with_history(problem.engine, start, plan, ledger=ledger, rng=rng)
         watch = watched(start, cost(problem, start), histories)
     means = last_means(problem, end)
     released = NoisyCountMean(step).centroids(problem.engine, end, ledger=ledger, rng=rng)

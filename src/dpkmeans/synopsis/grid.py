@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -29,6 +31,8 @@ from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 @dataclass(frozen=True)
 class Grid:
     """Settings of the grid; `two_looks=False` with `unit=10` is the plain uniform grid of Su et al. (EUGkM)."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
 
     two_looks: bool = True
     first_share: float = settings.GRID_FIRST_SHARE

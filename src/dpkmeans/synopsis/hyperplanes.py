@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
@@ -30,6 +32,8 @@ from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 @dataclass(frozen=True)
 class Hyperplanes:
     """Settings, as shares of what the synopsis may spend."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
 
     middle_share: float = settings.MIDDLE_SHARE
     spread_share: float = settings.SPREAD_SHARE

@@ -11,17 +11,16 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
-from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import WeakSignalWarning
-from dpkmeans.methods.base import Claim, guarantee_of, make_release
-from dpkmeans.methods.loop.budgets import PerStep, Task
-from dpkmeans.methods.loop.iterative import published
-from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.base import make_release
+from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
+from dpkmeans.methods.loop.solver import solve
 from dpkmeans.methods.loop.stopping import Repeats
-from dpkmeans.methods.loop.updates import ZoneSampling
-from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
+from dpkmeans.methods.lu_shen.zones import transcript_of
 from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -59,9 +58,10 @@ class SynopsisMethod:
     recentre_share: float | None = None
     recentre: bool = True
 
-    def offers(self) -> Claim:
-        """Proved: the synopsis and the re-centring are mechanisms, the rest is post-processing."""
-        return Claim.PROVED
+    @property
+    def claim(self) -> Claim:
+        """Proved with parts that are: the synopsis and re-centring are mechanisms, the rest is post-processing."""
+        return claim_of(Claim.PROVED if self.builder is None else self.builder, self.record_count)
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
@@ -155,15 +155,15 @@ def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy,
     start = best_start(points, k, rng.generator)
     if strategy == "lloyd":
         return to_fixed_point(points, start)
-    controller = PosteriorController() if strategy == "posterior" else PriorController(clip=True)
+    update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else Controller.CLIPPED_PRIOR)
     released = as_synopsis(points, engine, Ledger(), rng)
-    plan = PerStep(ZONE_EPSILON, MAX_ZONE_STEPS).plan(Task(Epsilon(0), k, engine.n_features, 1.0))
-    way = iterate(released, start, plan, update=ZoneSampling(controller), stop=Repeats(), ledger=Ledger(), rng=rng)
+    plan = EqualSteps(StepBudget(zone=ZONE_EPSILON), MAX_ZONE_STEPS)
+    end = solve(released, start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
     why = "a synopsis is released"
-    visited = [start, *(move.centroids for _, move in way.moves)]
+    visited = [start, *(move.centroids for _, move in end.moves)]
     costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)
-    means = reveal(released.cell_statistics(way.centroids), why=why).means(empty=way.centroids)
-    transcript = published(engine.bounds, way, centroids=True)  # free as well: post-processing
+    means = reveal(released.cell_statistics(end.centroids), why=why).means(empty=end.centroids)
+    transcript = transcript_of(engine.bounds, end.moves, centroids=True)  # free as well: post-processing
     return replace(to_fixed_point(points, means), start=start, before=costs, transcript=transcript)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
@@ -26,6 +28,8 @@ from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 @dataclass(frozen=True)
 class Tree:
     """Settings of the tree."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
 
     shape_share: float = settings.TREE_SHAPE_SHARE
     min_leaf_limit: int = settings.MIN_LEAF_LIMIT

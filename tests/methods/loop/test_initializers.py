@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError, MethodError
-from dpkmeans.methods.loop.initializers import STARTS, Given, SampledRows, SpherePacking, UniformInBox, as_start
+from dpkmeans.methods.loop.initializers import (
+    INITIALIZERS,
+    Given,
+    SampledRows,
+    SpherePacking,
+    UniformInBox,
+    as_initializer,
+)
 
 BOX = Bounds.of(([-1, 0], [1, 0.5]), 2)
 
@@ -85,14 +92,14 @@ def test_packed_points_lie_farther_apart_than_uniform_ones():
 
 
 def test_starts_say_whether_they_leave_the_records_alone():
-    assert [STARTS[name].private for name in ("rows", "uniform", "packing")] == [False, True, True]
-    assert Given.of([[0.0]]).private
+    assert [INITIALIZERS[name].claim.label for name in ("rows", "uniform", "packing")] == ["paper", "proved", "proved"]
+    assert Given.of([[0.0]]).claim.label == "proved"
 
 
 def test_a_start_is_a_name_a_start_or_an_array():
-    assert as_start("rows") == SampledRows()
-    assert as_start(UniformInBox()) == UniformInBox()
-    assert as_start([[1, 2]]) == Given(((1.0, 2.0),))
-    assert as_start(np.array([[1, 2]])) == Given(((1.0, 2.0),))
+    assert as_initializer("rows") == SampledRows()
+    assert as_initializer(UniformInBox()) == UniformInBox()
+    assert as_initializer([[1, 2]]) == Given(((1.0, 2.0),))
+    assert as_initializer(np.array([[1, 2]])) == Given(((1.0, 2.0),))
     with pytest.raises(MethodError, match=r"\['packing', 'rows', 'uniform'\] or an array; got 'k-means\+\+'"):
-        as_start("k-means++")
+        as_initializer("k-means++")

@@ -13,22 +13,22 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.final_steps import AsIs, NoisyCountMean
 from dpkmeans.methods.loop.solver import iterate
 from dpkmeans.methods.loop.stopping import AfterPlan, Repeats
-from dpkmeans.methods.loop.updates import ExactMean, NoisyMean, ZoneSampling
-from dpkmeans.methods.lu_shen.controllers import PosteriorController, PriorController
-from dpkmeans.methods.lu_shen.zones import convergent_radius
+from dpkmeans.methods.loop.updates import ExactMean, NoisyMean
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
 STEP = Epsilon.of(0.1)
 UPDATES = {
     "lloyd": ExactMean(),
-    "posterior": ZoneSampling(PosteriorController()),
-    "prior": ZoneSampling(PriorController()),
-    "clipped prior": ZoneSampling(PriorController(clip=True)),
+    "posterior": ZoneSampling(Controller.POSTERIOR),
+    "prior": ZoneSampling(Controller.PRIOR),
+    "clipped prior": ZoneSampling(Controller.CLIPPED_PRIOR),
 }
 every_update = pytest.mark.parametrize("update", UPDATES.values(), ids=list(UPDATES))
 zone_updates = pytest.mark.parametrize("update", list(UPDATES.values())[1:], ids=list(UPDATES)[1:])
@@ -95,7 +95,7 @@ def test_posterior_and_clipped_zones_lie_in_their_convergent_zones(seed, d, k, n
     for _, move in end.moves:
         means = reveal(engine.cell_statistics(previous), why="a test looks").means(empty=previous)
         farthest = np.linalg.norm(move.zones.center - means, axis=1) + move.zones.radius
-        assert (farthest <= convergent_radius(previous, means) + 1e-12).all()
+        assert (farthest <= distances(previous, means) + 1e-12).all()
         previous = move.centroids
 
 
@@ -107,7 +107,7 @@ def test_the_papers_prior_zones_do_leave_their_convergent_zones():
         previous = start
         for _, move in run(engine, start, UPDATES["prior"], seed=seed).moves:
             means = reveal(engine.cell_statistics(previous), why="a test looks").means(empty=previous)
-            radius = convergent_radius(previous, means)
+            radius = distances(previous, means)
             farthest = np.linalg.norm(move.zones.center - means, axis=1) + move.zones.radius
             left += int((farthest > radius + 1e-12)[radius > 0].sum())
             total += int((radius > 0).sum())

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, overload
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.guarantee import Claim
 
 NOTHING = Epsilon(0)
 RHO = 0.225  # Su et al. 2016: average share of the box's half side that a centroid lies away from its middle
 
 
 @dataclass(frozen=True)
-class Task:
+class ScheduleInput:
     """What a schedule may look at. Public: `n_records` is given by the caller or already released."""
 
     total: Epsilon
@@ -39,15 +39,34 @@ class StepBudget:
         return self.zone + self.counts + self.sums
 
 
+@dataclass(frozen=True)
+class EqualSteps(Sequence[StepBudget]):
+    """`n_steps` times the same budget, without a list of them: there may be 2^31."""
+
+    budget: StepBudget
+    n_steps: int
+
+    def __len__(self) -> int:
+        return self.n_steps
+
+    @overload
+    def __getitem__(self, index: int) -> StepBudget: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StepBudget]: ...
+    def __getitem__(self, index: int | slice) -> StepBudget | Sequence[StepBudget]:
+        chosen = range(self.n_steps)[index]
+        return EqualSteps(self.budget, len(chosen)) if isinstance(chosen, range) else self.budget
+
+
 class Schedule(Protocol):
-    """Lays out the steps."""
+    """Lays out the steps, from public values alone."""
 
     @property
     def splits(self) -> bool:
         """Whether it splits a promised total (top-down)."""
         ...
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """One budget per step."""
         ...
 
@@ -64,10 +83,11 @@ class Free:
 
     max_iter: int
     splits: bool = False
+    claim: ClassVar[Claim] = Claim.PROVED
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """`max_iter` empty budgets."""
-        return itertools.repeat(StepBudget(), self.max_iter)
+        return EqualSteps(StepBudget(), self.max_iter)
 
 
 @dataclass(frozen=True)
@@ -77,10 +97,11 @@ class PerStep:
     step: Epsilon
     max_iter: int
     splits: bool = False
+    claim: ClassVar[Claim] = Claim.PROVED
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """`max_iter` equal budgets."""
-        return itertools.repeat(StepBudget(zone=self.step), self.max_iter)
+        return EqualSteps(StepBudget(zone=self.step), self.max_iter)
 
 
 @dataclass(frozen=True)
@@ -89,13 +110,14 @@ class EvenSplit:
 
     steps: int = 5
     splits: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def __post_init__(self) -> None:
         check_integer(self.steps, "steps")
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """T equal budgets that add up to the total; the count weighs as much as a feature."""
-        return [noisy_mean_budget(step, task.n_features, 1.0) for step in task.total.over(self.steps)]
+        return [noisy_mean_budget(step, given.n_features, 1.0) for step in given.total.over(self.steps)]
 
 
 @dataclass(frozen=True)
@@ -104,16 +126,17 @@ class Halving:
 
     steps: int = 7
     splits: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def __post_init__(self) -> None:
         check_integer(self.steps, "steps")
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """T halving budgets that add up to the total."""
-        left, plan = task.total, []
+        left, plan = given.total, []
         for i in range(self.steps):
             step = left if i == self.steps - 1 else left.share(0.5)
-            plan.append(noisy_mean_budget(step, task.n_features, 1.0))
+            plan.append(noisy_mean_budget(step, given.n_features, 1.0))
             left = left - step
         return plan
 
@@ -128,19 +151,20 @@ class SuSplit:
     fewest: int = 2
     most: int = 7
     splits: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def count_weight(self, n_features: int) -> float:
         """∛(4dρ²): the count's weight against one feature."""
         return math.cbrt(4 * n_features * RHO**2)
 
-    def smallest_step(self, task: Task) -> float:
+    def smallest_step(self, given: ScheduleInput) -> float:
         """ε_m: the smallest budget with which a step still helps."""
-        spread = (task.n_features + self.count_weight(task.n_features)) ** 3
-        return math.sqrt(500 * task.n_clusters**3 / task.n_records**2 * spread)
+        spread = (given.n_features + self.count_weight(given.n_features)) ** 3
+        return math.sqrt(500 * given.n_clusters**3 / given.n_records**2 * spread)
 
-    def plan(self, task: Task) -> Iterable[StepBudget]:
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """T equal budgets that add up to the total."""
-        affordable = float(task.total) / self.smallest_step(task)
+        affordable = float(given.total) / self.smallest_step(given)
         steps = int(min(max(affordable, self.fewest), self.most))
-        weight = self.count_weight(task.n_features)
-        return [noisy_mean_budget(step, task.n_features, weight) for step in task.total.over(steps)]
+        weight = self.count_weight(given.n_features)
+        return [noisy_mean_budget(step, given.n_features, weight) for step in given.total.over(steps)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,23 +12,18 @@ from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.methods.loop.solver import Trajectory
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 
 
-class Final(Protocol):
-    """Makes the released centroids."""
-
-    def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
-        """Released centroids, shape (k, d), in unit coordinates."""
-        ...
-
-
 @dataclass(frozen=True)
 class AsIs:
     """The centroids where the loop ended."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """The last centroids, shape (k, d)."""
@@ -44,6 +39,7 @@ class NoisyCountMean:
     """
 
     epsilon: Epsilon
+    claim: ClassVar[Claim] = Claim.PAPER
 
     def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """Released centroids, shape (k, d)."""

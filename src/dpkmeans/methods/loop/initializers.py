@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.guarantee import Claim
 from dpkmeans.errors import DataError, MethodError
 from dpkmeans.kernels.sphere_packing import first_apart
 
 
-class Start(Protocol):
+class Initializer(Protocol):
     """Chooses the first centroids."""
-
-    @property
-    def private(self) -> bool:
-        """Whether it leaves the records alone."""
-        ...
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """First centroids, shape (k, d), in unit coordinates."""
@@ -33,7 +29,7 @@ class Start(Protocol):
 class SampledRows:
     """k different records, as in the paper's Algorithm 1. Not private."""
 
-    private: bool = False
+    claim: ClassVar[Claim] = Claim("paper", ("The start is drawn from the records; give a public init.",))
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """k records, shape (k, d)."""
@@ -53,7 +49,7 @@ class Given:
     """Centroids given by the caller, in the units of the data. Public if the caller chose them without the records."""
 
     points: tuple[tuple[float, ...], ...]
-    private: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     @classmethod
     def of(cls, points: Any) -> Given:
@@ -85,7 +81,7 @@ class Given:
 class UniformInBox:
     """Independent uniform points in the box."""
 
-    private: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """Uniform points, shape (k, d)."""
@@ -102,7 +98,7 @@ class SpherePacking:
 
     tries: int = 100
     halvings: int = 20
-    private: bool = True
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """Packed points, shape (k, d)."""
@@ -142,15 +138,15 @@ class SpherePacking:
         return None
 
 
-STARTS: dict[str, Start] = {"rows": SampledRows(), "uniform": UniformInBox(), "packing": SpherePacking()}
+INITIALIZERS: dict[str, Initializer] = {"rows": SampledRows(), "uniform": UniformInBox(), "packing": SpherePacking()}
 
 
-def as_start(init: str | Start | Sequence[Any] | FloatArray) -> Start:
-    """A start from what a user writes: a name, a start, or an array of centroids."""
+def as_initializer(init: str | Initializer | Sequence[Any] | FloatArray) -> Initializer:
+    """An initializer from what a user writes: a name, an initializer, or an array of centroids."""
     if isinstance(init, str):
-        if init not in STARTS:
-            raise MethodError(f"must be one of {sorted(STARTS)} or an array; got {init!r}.", parameter="init")
-        return STARTS[init]
+        if init not in INITIALIZERS:
+            raise MethodError(f"must be one of {sorted(INITIALIZERS)} or an array; got {init!r}.", parameter="init")
+        return INITIALIZERS[init]
     if hasattr(init, "centroids"):
-        return init  # type: ignore[return-value]
+        return init
     return Given.of(init)

@@ -1,17 +1,25 @@
-"""The loop that all iterative methods share."""
+"""The solver of all iterative methods: initialise, then assign, move and test until the end, then the final step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import CellStatistics, Engine
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
-from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.stopping import Stop
-from dpkmeans.methods.lu_shen.zones import Zones
+from dpkmeans.core.guarantee import Claim, claim_of
+from dpkmeans.core.release import Release
+from dpkmeans.errors import NotConvergedWarning
+from dpkmeans.methods.base import make_release
+from dpkmeans.methods.loop.budgets import Schedule, ScheduleInput, StepBudget
+from dpkmeans.methods.loop.initializers import Initializer
+from dpkmeans.methods.loop.stopping import StopRule
+from dpkmeans.methods.lu_shen.zones import Zones, transcript_of
+from dpkmeans.methods.record_count import NotNeeded, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -36,6 +44,28 @@ class Move:
     zones: Zones | None = None
 
 
+@dataclass
+class Trajectory:
+    """Where the solver has been. `exact` belongs to the cells of `centroids`, if known when the stop rule ended it.
+
+    Passes are counted without the last, confirming one. `moves` has every step, or none of a run that kept none.
+    """
+
+    centroids: FloatArray
+    exact: Exact[CellStatistics] | None = None
+    stopped: bool = False
+    passes: int = 0
+    n_steps: int = 0
+    moves: list[tuple[StepBudget, Move]] = field(default_factory=list)
+
+    def add(self, budget: StepBudget, move: Move) -> None:
+        """Append one step."""
+        self.moves.append((budget, move))
+        self.centroids = move.centroids
+        self.passes += move.passes
+        self.n_steps += 1
+
+
 class Update(Protocol):
     """Moves the centroids once."""
 
@@ -44,41 +74,119 @@ class Update(Protocol):
         ...
 
 
-@dataclass
-class Trajectory:
-    """Where the loop has been. `exact` belongs to the cells of `centroids` where the stop rule ended the loop."""
+@runtime_checkable
+class CompiledUpdate(Update, Protocol):
+    """An update that can make all steps in a few compiled calls, with the same result as step by step."""
 
-    centroids: FloatArray
-    exact: Exact[CellStatistics] | None = None
-    stopped: bool = False
-    passes: int = 0
-    moves: list[tuple[StepBudget, Move]] = field(default_factory=list)
+    def run_compiled(
+        self,
+        engine: Engine,
+        start: FloatArray,
+        plan: Sequence[StepBudget],
+        *,
+        stop: StopRule,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> Trajectory | None:
+        """The whole run, or None where this stop rule, engine or ledger needs it step by step."""
+        ...
+
+
+class FinalStep(Protocol):
+    """Makes the released centroids from where the steps ended."""
+
+    def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
+        """Released centroids, shape (k, d), in unit coordinates."""
+        ...
+
+
+def solve(
+    engine: Engine,
+    start: FloatArray,
+    plan: Sequence[StepBudget],
+    *,
+    update: Update,
+    stop: StopRule,
+    ledger: Ledger,
+    rng: Randomness,
+) -> Trajectory:
+    """One step per entry of `plan`, until the stop rule or the plan ends it: compiled where the update can."""
+    if isinstance(update, CompiledUpdate):
+        end = update.run_compiled(engine, start, plan, stop=stop, ledger=ledger, rng=rng)
+        if end is not None:
+            return end
+    return iterate(engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
 
 
 def iterate(
     engine: Engine,
     start: FloatArray,
-    plan: Iterable[StepBudget],
+    plan: Sequence[StepBudget],
     *,
     update: Update,
-    stop: Stop,
+    stop: StopRule,
     ledger: Ledger,
     rng: Randomness,
 ) -> Trajectory:
-    """Assign and update, one step per entry of `plan`, until the stop rule or the plan ends it.
-
-    Passes are counted without the last, confirming one.
-    """
-    trajectory = Trajectory(start)
+    """`solve`, step by step."""
+    end = Trajectory(start)
     before: FloatArray | None = None
     for number, budget in enumerate(plan, start=1):
-        exact = engine.cell_statistics(trajectory.centroids, compare_with=before)
+        exact = engine.cell_statistics(end.centroids, compare_with=before)
         if stop.ends(exact):
-            trajectory.exact, trajectory.stopped = exact, True
+            end.exact, end.stopped = exact, True
             break
-        step = Step(number, engine, trajectory.centroids, exact, budget)
-        move = update.move(step, ledger=ledger, rng=rng)
-        trajectory.moves.append((budget, move))
-        trajectory.passes += move.passes
-        before, trajectory.centroids = trajectory.centroids, move.centroids
-    return trajectory
+        before = end.centroids
+        end.add(budget, update.move(Step(number, engine, before, exact, budget), ledger=ledger, rng=rng))
+    return end
+
+
+@dataclass(frozen=True)
+class IterativeMethod:
+    """init -> { assign -> update -> stop } -> final, with a budget per step from the schedule.
+
+    Its claim is derived from what the parts support. A part of your own says it in an attribute `claim` of its class;
+    without one the method is labelled `none`.
+    """
+
+    name: str
+    init: Initializer
+    schedule: Schedule
+    update: Update
+    stop: StopRule
+    final: FinalStep
+    record_count: RecordCount = NotNeeded()
+    publish_centroids: bool = False
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> Claim:
+        """The weakest of what the parts support."""
+        return claim_of(self.update, self.final, self.stop, self.schedule, self.init, self.record_count)
+
+    def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
+        """Run to the end of the plan or to the stop rule, and release."""
+        start = self.init.centroids(engine, n_clusters, rng.generator)
+        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        total = ledger.remaining if self.schedule.splits else Epsilon(0)
+        plan = self.schedule.plan(ScheduleInput(total, n_clusters, engine.n_features, n_records))
+        end = solve(engine, start, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
+        if self.stop.until_repeat and not end.stopped:
+            warnings.warn(
+                NotConvergedWarning(
+                    f"{self.name} was ended by max_iter before its assignment repeated;", hint="raise {max_iter}."
+                ),
+                stacklevel=3,
+            )
+        return make_release(
+            self,
+            engine,
+            self.final.centroids(engine, end, ledger=ledger, rng=rng),
+            ledger=ledger,
+            rng=rng,
+            n_passes=end.passes,
+            n_iter=end.n_steps,
+            converged=end.stopped if self.stop.until_repeat else None,
+            transcript=transcript_of(engine.bounds, end.moves, centroids=self.publish_centroids),
+            parameters=self.parameters,
+        )

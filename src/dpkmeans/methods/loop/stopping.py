@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.guarantee import Claim
 
 MAX_ITERATIONS = 2**31
 
 
-class Stop(Protocol):
+class StopRule(Protocol):
     """Decides whether an iteration ends before its plan does."""
+
+    @property
+    def until_repeat(self) -> bool:
+        """Whether it ends exactly when an assignment repeats. Then a run can say whether it converged."""
+        ...
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Whether this assignment is the last one."""
@@ -22,7 +28,10 @@ class Stop(Protocol):
 
 @dataclass(frozen=True)
 class Repeats:
-    """Ends when an assignment repeats the one before it. Not private: it looks."""
+    """Ends when an assignment repeats the one before it. Not private: it looks at the records."""
+
+    until_repeat: ClassVar[bool] = True
+    claim: ClassVar[Claim] = Claim("paper", ("The number of steps depends on the records, and is charged nothing.",))
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Whether no record changed its cell."""
@@ -32,6 +41,9 @@ class Repeats:
 @dataclass(frozen=True)
 class AfterPlan:
     """Ends when the planned steps are done, whatever the records say."""
+
+    until_repeat: ClassVar[bool] = False
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Never."""

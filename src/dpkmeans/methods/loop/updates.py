@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.engine import CellStatistics, Engine
 from dpkmeans.core.exact import reveal
-from dpkmeans.methods.loop.solver import Move, Step
-from dpkmeans.methods.lu_shen.controllers import Controller
-from dpkmeans.methods.lu_shen.zone_mechanism import ZoneMechanism
-from dpkmeans.methods.lu_shen.zones import convergent_radius, sample_offset, sampling_zones
+from dpkmeans.core.guarantee import Claim
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.solver import Move, Step, Trajectory
+from dpkmeans.methods.loop.stopping import StopRule
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+
+NOT_PRIVATE = "Lloyd's algorithm is not private"
 
 
 @dataclass(frozen=True)
 class ExactMean:
     """Lloyd's update. Not private."""
 
+    claim: ClassVar[Claim] = Claim.NONE
+
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
         """Exact means; an empty cluster stays where it is."""
-        return Move(reveal(step.exact, why="Lloyd's algorithm is not private").means(empty=step.previous))
+        return Move(reveal(step.exact, why=NOT_PRIVATE).means(empty=step.previous))
 
-
-@dataclass(frozen=True)
-class ZoneSampling:
-    """Lu and Shen's update: a draw in the sampling zone that `controller` points to. Label `paper`."""
-
-    controller: Controller
-
-    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
-        """Released centroids Ŝ and their zones. Paper: Algorithm 1, lines 5 to 9."""
-        stats = reveal(step.exact, why="the paper builds its zones from exact means")
-        means = stats.means(empty=step.previous)
-
-        def look_ahead() -> FloatArray:
-            ahead = reveal(step.engine.cell_statistics(means), why="the paper's future knowledge is exact")
-            return ahead.means(empty=means)
-
-        moved = convergent_radius(step.previous, means) > 0
-        controller = self.controller.points(step.previous, means, look_ahead, rng.generator)
-        controller = np.where(moved[:, None], controller, means)
-        offset = sample_offset(len(means), rng.generator)
-        mechanism = ZoneMechanism((step.budget.zone,) * len(means))
-        centroids = mechanism.release(
-            means, controller, offset, ledger=ledger, rng=rng, label=f"step {step.number}: zones"
-        )
-        return Move(centroids, passes=self.controller.passes, zones=sampling_zones(means, controller, offset))
+    def run_compiled(
+        self,
+        engine: Engine,
+        start: FloatArray,
+        plan: Sequence[StepBudget],
+        *,
+        stop: StopRule,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> Trajectory | None:
+        """Every engine runs Lloyd's algorithm to a repeated assignment in one go, as fast as it can."""
+        if not stop.until_repeat:
+            return None
+        end = reveal(engine.lloyd(start, len(plan)), why=NOT_PRIVATE)
+        return Trajectory(end.centroids, stopped=end.stopped, passes=end.moves, n_steps=end.moves)
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,8 @@ class NoisyMean:
     All sums get noise of one scale. For a cube that is what equal shares per feature give; for other boxes it adds less
     squared error in total.
     """
+
+    claim: ClassVar[Claim] = Claim.PROVED
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
         """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
@@ -94,6 +92,8 @@ class LocalNoisyMean:
 
     For reproducing the paper's experiments only: the scale itself gives records away.
     """
+
+    claim: ClassVar[Claim] = Claim.PAPER_SETTING
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
         """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.methods.base import Claim
 from dpkmeans.methods.loop.budgets import PerStep
 from dpkmeans.methods.loop.final_steps import NoisyCountMean
-from dpkmeans.methods.loop.initializers import as_start
-from dpkmeans.methods.loop.iterative import IterativeMethod
+from dpkmeans.methods.loop.initializers import as_initializer
+from dpkmeans.methods.loop.solver import IterativeMethod
 from dpkmeans.methods.loop.stopping import Repeats, check_max_iter
-from dpkmeans.methods.loop.updates import ZoneSampling
-from dpkmeans.methods.lu_shen.controllers import Controller, PosteriorController, PriorController
+from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 
 
 def posterior(
@@ -26,7 +24,7 @@ def posterior(
     """Lu and Shen with past knowledge: zones point to the turned far point. Label `paper`."""
     return _lu_shen(
         "posterior",
-        PosteriorController(),
+        Controller.POSTERIOR,
         step_epsilon,
         release_epsilon,
         init,
@@ -49,7 +47,7 @@ def prior(
 
     `clip=True` keeps each sampling zone inside its convergent zone, which the paper's own zone may leave.
     """
-    controller = PriorController(clip=clip)
+    controller = Controller.CLIPPED_PRIOR if clip else Controller.PRIOR
     return _lu_shen(
         "prior", controller, step_epsilon, release_epsilon, init, max_iter, publish_centroids, {"clip": clip}
     )
@@ -69,8 +67,7 @@ def _lu_shen(
     final = Epsilon.of(release_epsilon, "release_epsilon")
     return IterativeMethod(
         name=name,
-        claim=Claim.PAPER,
-        start=as_start(init),
+        init=as_initializer(init),
         schedule=PerStep(step, check_max_iter(max_iter)),
         update=ZoneSampling(controller),
         stop=Repeats(),

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dpkmeans.methods.lu_shen.zones import (
-    convergent_radius,
+from dpkmeans.kernels.zones import (
+    distances,
     far_point,
     largest_angle,
     orthogonal_directions,
@@ -62,7 +62,7 @@ def test_the_offset_has_its_density_and_no_other_rate(wrong, accepted):
 
 @given(st.floats(1e-9, 1e3), st.floats(-2, 2), st.floats(0, 3), st.floats(0, 1, exclude_max=True))
 def test_the_inverse_undoes_the_distribution(rate, low, width, share):
-    x = float(truncated_exponential(rate, low, low + width, np.array(share)))
+    x = truncated_exponential(rate, low, low + width, share)
     assert low - 1e-9 <= x <= low + width + 1e-9
     below = -np.expm1(-rate * (x - low))
     whole = -np.expm1(-rate * width)
@@ -96,7 +96,7 @@ def cell_probabilities(offset, epsilon, ratios, angles):
 @pytest.mark.parametrize("offset", [0.5 + 1e-9, 0.6, 0.9, 0.999])
 @pytest.mark.parametrize("epsilon", [0.1, 4.0, 40.0])
 def test_distance_ratio_and_angle_have_their_joint_density(offset, epsilon):
-    ratio, angle = sample_pair(np.full(N, offset), np.full(N, epsilon), generator(3), flat=False)
+    ratio, angle = sample_pair(np.full(N, offset), epsilon, generator(3), False)
     ratios = np.linspace(2 * offset - 1, 1, 13)
     ratios[0] = max(ratios[0], 1e-12)
     angles = np.linspace(0, np.arcsin(min((1 - offset) / offset, 1)), 13)
@@ -121,7 +121,7 @@ def test_distance_ratio_and_angle_have_their_joint_density(offset, epsilon):
 @pytest.mark.parametrize("offset", [0.55, 0.8])
 def test_the_distance_ratio_alone_has_its_marginal_density(offset):
     epsilon = 20.0
-    ratio, _ = sample_pair(np.full(N, offset), np.full(N, epsilon), generator(4), flat=False)
+    ratio, _ = sample_pair(np.full(N, offset), epsilon, generator(4), False)
 
     def cdf(assumed):
         edges = np.linspace(2 * offset - 1, 1, 400)
@@ -135,11 +135,11 @@ def test_the_distance_ratio_alone_has_its_marginal_density(offset):
 @pytest.mark.parametrize("offset", [0.55, 0.8])
 def test_the_angle_given_the_distance_ratio_is_a_truncated_exponential(offset):
     epsilon = 20.0
-    ratio, angle = sample_pair(np.full(N, offset), np.full(N, epsilon), generator(5), flat=False)
+    ratio, angle = sample_pair(np.full(N, offset), epsilon, generator(5), False)
     rate = epsilon / 4 * 2 / np.pi
 
     def shares(assumed):
-        return np.expm1(-assumed * angle) / np.expm1(-assumed * largest_angle(ratio, np.full(N, offset)))
+        return np.expm1(-assumed * angle) / np.expm1(-assumed * np.array([largest_angle(r, offset) for r in ratio]))
 
     assert fits(shares(rate), stats.uniform.cdf)
     assert not fits(shares(1.5 * rate), stats.uniform.cdf)
@@ -148,24 +148,24 @@ def test_the_angle_given_the_distance_ratio_is_a_truncated_exponential(offset):
 @pytest.mark.parametrize("offset", [0.5, 0.7, 0.95])
 def test_with_one_feature_only_the_distance_ratio_is_drawn(offset):
     epsilon = 40.0
-    ratio, angle = sample_pair(np.full(N, offset), np.full(N, epsilon), generator(6), flat=True)
+    ratio, angle = sample_pair(np.full(N, offset), epsilon, generator(6), True)
     assert not angle.any()
     assert fits(ratio, truncated_cdf(epsilon / 4, 2 * offset - 1, 1))
     if offset < 0.9:
         assert not fits(ratio, truncated_cdf(1.5 * epsilon / 4, 2 * offset - 1, 1))
 
 
-def test_clusters_have_their_own_offset_and_epsilon():
+def test_clusters_have_their_own_offset():
     offset = np.tile([0.55, 0.9], N // 2)
-    epsilon = np.tile([40.0, 1.0], N // 2)
-    ratio, _ = sample_pair(offset, epsilon, generator(7), flat=True)
-    assert fits(ratio[0::2], truncated_cdf(10.0, 0.1, 1))
-    assert fits(ratio[1::2], truncated_cdf(0.25, 0.8, 1))
+    for epsilon in (40.0, 1.0):
+        ratio, _ = sample_pair(offset, epsilon, generator(7), True)
+        assert fits(ratio[0::2], truncated_cdf(epsilon / 4, 0.1, 1))
+        assert fits(ratio[1::2], truncated_cdf(epsilon / 4, 0.8, 1))
 
 
 @given(st.floats(0.5, 1, exclude_min=True, exclude_max=True), st.floats(1e-9, 1000), st.integers(0, 2**32))
 def test_every_pair_lies_in_its_zone_for_any_offset_and_epsilon(offset, epsilon, seed):
-    ratio, angle = sample_pair(np.full(20, offset), np.full(20, epsilon), generator(seed), flat=False)
+    ratio, angle = sample_pair(np.full(20, offset), epsilon, generator(seed), False)
     assert (ratio >= 2 * offset - 1 - 1e-12).all()
     assert (ratio <= 1 + 1e-12).all()
     reach = ratio**2 - 2 * ratio * offset * np.cos(angle) + offset**2
@@ -215,10 +215,10 @@ def geometries(draw):
 def test_the_zone_touches_the_controller_and_leaves_the_mean_outside(geometry):
     means, controller, rng = geometry
     offset = sample_offset(len(means), rng)
-    zones = sampling_zones(means, controller, offset)
+    center, radius = sampling_zones(means, controller, offset)
     size = np.linalg.norm(controller - means, axis=1)
-    assert np.abs(np.linalg.norm(controller - zones.center, axis=1) - zones.radius).max() <= 1e-12
-    assert (np.linalg.norm(means - zones.center, axis=1) >= zones.radius - 1e-12 * (1 + size)).all()
+    assert np.abs(np.linalg.norm(controller - center, axis=1) - radius).max() <= 1e-12
+    assert (np.linalg.norm(means - center, axis=1) >= radius - 1e-12 * (1 + size)).all()
 
 
 @given(geometries(), st.floats(0.001, 1000))
@@ -226,11 +226,11 @@ def test_every_drawn_point_lies_in_its_zone(geometry, epsilon):
     means, controller, rng = geometry
     k, d = means.shape
     offset = sample_offset(k, rng)
-    zones = sampling_zones(means, controller, offset)
-    ratio, angle = sample_pair(offset, np.full(k, epsilon), rng, flat=d == 1)
+    center, radius = sampling_zones(means, controller, offset)
+    ratio, angle = sample_pair(offset, epsilon, rng, d == 1)
     points = place(means, controller, ratio, angle, rng)
     size = np.linalg.norm(controller - means, axis=1)
-    assert (np.linalg.norm(points - zones.center, axis=1) <= zones.radius + 1e-12 * (1 + size)).all()
+    assert (np.linalg.norm(points - center, axis=1) <= radius + 1e-12 * (1 + size)).all()
 
 
 @given(geometries())
@@ -238,13 +238,13 @@ def test_the_far_point_lies_across_the_mean_on_the_border_of_the_convergent_zone
     means, previous, _ = geometry
     far = far_point(previous, means)
     assert far - means == pytest.approx(means - previous, abs=1e-12)
-    assert convergent_radius(far, means) == pytest.approx(convergent_radius(previous, means), rel=1e-6, abs=1e-14)
+    assert distances(far, means) == pytest.approx(distances(previous, means), rel=1e-6, abs=1e-14)
 
 
 def test_a_zone_of_no_size_gives_its_point():
     means = np.array([[0.3, 0.7]])
-    zones = sampling_zones(means, means, np.array([0.7]))
-    assert zones.radius.tolist() == [0]
+    _, radius = sampling_zones(means, means, np.array([0.7]))
+    assert radius.tolist() == [0]
     assert place(means, means, np.array([0.5]), np.array([0.2]), generator()).tolist() == means.tolist()
 
 

@@ -1,0 +1,121 @@
+"""Lu and Shen's update: a draw in each cluster's sampling zone. Label `paper`: its ε is a claim, not a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.engine import CellStatistics, Engine
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.guarantee import Claim
+from dpkmeans.kernels import zones as kernel
+from dpkmeans.kernels.zones import ZoneHistory, zone_step
+from dpkmeans.methods.loop.budgets import StepBudget
+from dpkmeans.methods.loop.solver import Move, Step, Trajectory
+from dpkmeans.methods.loop.stopping import StopRule
+from dpkmeans.methods.lu_shen.zones import Zones
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+
+STEPS_PER_CALL = 32  # of a compiled run: long enough that calls do not count, short enough for its history in memory
+WHY = "the paper builds its zones from exact means"
+
+
+class Controller(IntEnum):
+    """Where the zones point to, from past or from past and future knowledge. See `kernels.zones.controller_points`."""
+
+    POSTERIOR = kernel.POSTERIOR
+    PRIOR = kernel.PRIOR
+    CLIPPED_PRIOR = kernel.CLIPPED_PRIOR
+
+    @property
+    def passes(self) -> int:
+        """Passes over the records in one step."""
+        return 1 if self is Controller.POSTERIOR else 2
+
+
+@runtime_checkable
+class RunsZones(Protocol):
+    """An engine that makes steps of a zone strategy by itself, as `MemoryEngine` does."""
+
+    @property
+    def runs_zones(self) -> bool:
+        """Whether that is faster here than to be asked step by step."""
+        ...
+
+    def zone_run(
+        self,
+        start: FloatArray,
+        before: FloatArray,
+        controller: int,
+        epsilons: FloatArray,
+        rng: np.random.Generator,
+    ) -> tuple[Exact[ZoneHistory], Exact[CellStatistics] | None]:
+        """See `kernels.zones.zone_run`; and the repeated cells' statistics, where they repeat."""
+        ...
+
+
+@dataclass(frozen=True)
+class ZoneSampling:
+    """Exponential mechanism over (δ, α) in the zone that `controller` points to, in each cluster.
+
+    Formal guarantee: none. The set of candidates depends on the exact mean, so the exponential mechanism's bound does
+    not apply (docs/guarantees.md). The ledger records what the paper claims: the largest ε of the clusters.
+    """
+
+    controller: Controller
+    claim: ClassVar[Claim] = Claim.PAPER
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Released centroids Ŝ and their zones. Paper: Algorithm 1, lines 5 to 9."""
+        previous = np.array(step.previous, dtype=np.float64)
+        means = ahead = reveal(step.exact, why=WHY).means(empty=previous)
+        if self.controller is not Controller.POSTERIOR:
+            later = reveal(step.engine.cell_statistics(means), why="the paper's future knowledge is exact")
+            ahead = later.means(empty=means)
+        _spend(ledger, step.budget.zone, len(means), step.number)
+        made = zone_step(int(self.controller), previous, means, ahead, float(step.budget.zone), rng.generator)
+        return Move(made.drawn, self.controller.passes, Zones(made.center, made.radius))
+
+    def run_compiled(
+        self,
+        engine: Engine,
+        start: FloatArray,
+        plan: Sequence[StepBudget],
+        *,
+        stop: StopRule,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> Trajectory | None:
+        """The whole run, where the engine makes steps by itself and the ledger has no reason to refuse one."""
+        if not (stop.until_repeat and ledger.refuses_nothing and isinstance(engine, RunsZones) and engine.runs_zones):
+            return None
+        return self.run_with_history(engine, start, plan, ledger=ledger, rng=rng)[0]
+
+    def run_with_history(
+        self, engine: RunsZones, start: FloatArray, plan: Sequence[StepBudget], *, ledger: Ledger, rng: Randomness
+    ) -> tuple[Trajectory, list[ZoneHistory]]:
+        """The compiled run until an assignment repeats, and its exact history call by call."""
+        end, histories = Trajectory(np.array(start, dtype=np.float64)), []
+        before = end.centroids[:0]
+        while not end.stopped and (budgets := plan[end.n_steps : end.n_steps + STEPS_PER_CALL]):
+            epsilons = np.array([float(budget.zone) for budget in budgets])
+            exact, last = engine.zone_run(end.centroids, before, int(self.controller), epsilons, rng.generator)
+            history = reveal(exact, why=WHY)
+            for i, budget in enumerate(budgets[: history.n_steps]):
+                _spend(ledger, budget.zone, len(start), end.n_steps + 1)
+                before, zones = end.centroids, Zones(history.center[i], history.radius[i])
+                end.add(budget, Move(history.drawn[i], self.controller.passes, zones))
+            end.stopped, end.exact = history.stopped, last
+            histories.append(history)
+        return end, histories
+
+
+def _spend(ledger: Ledger, epsilon: Epsilon, k: int, number: int) -> None:
+    ledger.spend_parallel((epsilon,) * k, f"step {number}: zones")
