@@ -27,8 +27,8 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
-OURS = "synopsis"
-RIVALS = ("su", "blum", "dwork", "gupt", "privgene", "eugkm", "su-hybrid", "no data")
+METHOD = "synopsis"
+BASELINES = ("su", "blum", "dwork", "gupt", "privgene", "eugkm", "su-hybrid", "no data")
 CLUSTERS = {"iris": 3, "house": 3, "s1": 15, "birch2": 5, "image": 3, "lifesci": 3, "adult6": 5, "a2": 35}
 # Medians that throwaway prototypes reached, by data set and epsilon, with as many digits as count.
 TARGETS = {
@@ -111,9 +111,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default=",".join(TARGETS))
     parser.add_argument("--epsilons", default="0.1,0.5,1.0")
-    parser.add_argument("--methods", default=",".join((OURS, *RIVALS)))
+    parser.add_argument("--methods", default=",".join((METHOD, *BASELINES)))
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--rival-runs", type=int, default=0, help="runs of the others; as many as of ours by default")
+    parser.add_argument("--baseline-runs", type=int, default=0, help="runs of the baselines; by default --runs")
     parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, which is slow")
     parser.add_argument("--leave-out", default="", help="what takes too long, as in privgene@blobs64,privgene@blobs10")
     parser.add_argument("--json", type=Path, default=None)
@@ -132,7 +132,7 @@ def main() -> None:
                 if f"{method}@{name}" in options.leave_out.split(","):
                     medians[method] = float("nan")
                     continue
-                runs = options.runs if method == OURS else options.rival_runs or options.runs
+                runs = options.runs if method == METHOD else options.baseline_runs or options.runs
                 runs = options.slow_runs or runs if method == "privgene" else runs
                 began = time.perf_counter()
                 costs = [cost(engine, centroids_of(method, engine, w.k, epsilon)) for _ in range(runs)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tools import quality_table, reproduction_tables
-from tools.quality_table import OURS, RIVALS
+from tools.quality_table import BASELINES, METHOD
 from tools.reproduction_tables import MARKED
 
 from dpkmeans.reproduction.baselines import problem_of
@@ -18,10 +18,10 @@ DATA = Path(os.environ.get("DPKMEANS_DATA") or Path(__file__).resolve().parents[
 
 
 def cell(**medians: float) -> dict[str, Any]:
-    return {"set": "s1", "epsilon": 0.5, "lloyd": 1.0, OURS: 1.0, **dict.fromkeys(RIVALS, 2.0), **medians}
+    return {"set": "s1", "epsilon": 0.5, "lloyd": 1.0, METHOD: 1.0, **dict.fromkeys(BASELINES, 2.0), **medians}
 
 
-def test_the_quality_table_says_which_targets_are_missed_and_which_rivals_are_ahead():
+def test_the_quality_table_says_which_targets_are_missed_and_which_baselines_are_ahead():
     line = quality_table.line
     assert line(cell(synopsis=1.0104))[-1] == ""
     assert line(cell(synopsis=1.0106))[-1] == "target missed"

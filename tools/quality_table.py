@@ -3,7 +3,7 @@
 python benchmarks/quality.py --json quality.json && python -m tools.quality_table quality.json
 
 More files may follow, of a part with more runs a cell. Prints the cells that miss their target, and those in which a
-rival is ahead.
+baseline is ahead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.markdown import as_table
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARK = runpy.run_path(str(ROOT / "benchmarks" / "quality.py"))  # by its path: other packages have this name too
-OURS, RIVALS, TARGETS = (BENCHMARK[name] for name in ("OURS", "RIVALS", "TARGETS"))
+METHOD, BASELINES, TARGETS = (BENCHMARK[name] for name in ("METHOD", "BASELINES", "TARGETS"))
 PAGE = ROOT / "docs" / "quality.md"
 TABLE = re.compile(r"^\| set \|.*\n(?:\|.*\n)+", flags=re.MULTILINE)
 TITLES = {
@@ -57,24 +57,24 @@ def target_of(cell: Cell) -> str:
 def misses(cell: Cell) -> bool:
     """Whether the median, rounded to the digits of the target, is above it."""
     target = target_of(cell)
-    return target != "" and round(cell[OURS], len(target.partition(".")[2])) > float(target)
+    return target != "" and round(cell[METHOD], len(target.partition(".")[2])) > float(target)
 
 
 def ahead(cell: Cell) -> list[str]:
-    """The rivals that do better."""
-    return [name for name in RIVALS if cell[name] < cell[OURS]]
+    """The baselines that do better."""
+    return [name for name in BASELINES if cell[name] < cell[METHOD]]
 
 
 def line(cell: Cell) -> list[str]:
     """One line of the table."""
     notes = (["target missed"] if misses(cell) else []) + [f"`{name}` is better" for name in ahead(cell)]
-    ours, others = f"**{shown(cell[OURS])}**", [shown(cell[name]) for name in (*RIVALS, "lloyd")]
+    ours, others = f"**{shown(cell[METHOD])}**", [shown(cell[name]) for name in (*BASELINES, "lloyd")]
     return [TITLES[cell["set"]], f"{cell['epsilon']:g}", target_of(cell), ours, *others, ", ".join(notes)]
 
 
 def table(cells: list[Cell]) -> str:
     """The whole table as Markdown."""
-    names = ["no data" if name == "no data" else f"`{name}`" for name in (OURS, *RIVALS)]
+    names = ["no data" if name == "no data" else f"`{name}`" for name in (METHOD, *BASELINES)]
     header = ["set", "ε", "target", *names, "Lloyd", "note"]
     return as_table(header, map(line, cells))
 
@@ -93,5 +93,5 @@ if __name__ == "__main__":
     PAGE.write_text(TABLE.sub(lambda _: table(found), page, count=1), "utf-8")
     for cell in found:
         if misses(cell) or ahead(cell):
-            told = {name: round(cell[name], 4) for name in (OURS, *ahead(cell))}
+            told = {name: round(cell[name], 4) for name in (METHOD, *ahead(cell))}
             print(TITLES[cell["set"]], cell["epsilon"], "target", target_of(cell), told)

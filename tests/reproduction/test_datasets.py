@@ -65,7 +65,7 @@ def no_folder(monkeypatch):
     monkeypatch.delenv("DPKMEANS_DATA", raising=False)
 
 
-def home_at(*addresses, **changes):
+def catalog_at(*addresses, **changes):
     home = DatasetSource(
         "flowers",
         "Flowers",
@@ -82,10 +82,10 @@ def home_at(*addresses, **changes):
 
 def test_a_good_file_is_downloaded_checked_and_kept(site, tmp_path):
     cache = tmp_path / "cache"
-    data = load_dataset("flowers", homes=home_at(f"{site}/good.txt"), cache=cache)
+    data = load_dataset("flowers", catalog=catalog_at(f"{site}/good.txt"), cache=cache)
     np.testing.assert_array_equal(data.records, [[4.9, 3.0], [5.1, 3.5], [6.25, -1.0]])
     assert [path.name for path in cache.iterdir()] == ["flowers.csv.gz"]
-    again = load_dataset("flowers", homes=home_at("http://127.0.0.1:1/gone"), cache=cache)
+    again = load_dataset("flowers", catalog=catalog_at("http://127.0.0.1:1/gone"), cache=cache)
     np.testing.assert_array_equal(again.records, data.records)
 
 
@@ -93,37 +93,37 @@ def test_a_good_file_is_downloaded_checked_and_kept(site, tmp_path):
 def test_a_truncated_wrong_or_absent_file_is_refused_and_nothing_is_kept(site, tmp_path, file):
     cache = tmp_path / "cache"
     with pytest.raises(FileError) as caught:
-        load_dataset("flowers", homes=home_at(f"{site}/{file}"), cache=cache)
+        load_dataset("flowers", catalog=catalog_at(f"{site}/{file}"), cache=cache)
     for part in ("'flowers'", f"{site}/{file}", "Botanical Garden", "flowers.csv", "DPKMEANS_DATA"):
         assert part in str(caught.value)
     assert list(cache.iterdir()) == []
 
 
 def test_a_bad_mirror_is_passed_over(site, tmp_path):
-    homes = home_at(f"{site}/other.txt", f"{site}/absent.txt", "http://127.0.0.1:1/nobody", f"{site}/good.txt")
-    assert load_dataset("flowers", homes=homes, cache=tmp_path).records.shape == (3, 2)
+    catalog = catalog_at(f"{site}/other.txt", f"{site}/absent.txt", "http://127.0.0.1:1/nobody", f"{site}/good.txt")
+    assert load_dataset("flowers", catalog=catalog, cache=tmp_path).records.shape == (3, 2)
 
 
 def test_a_damaged_cache_is_an_error_that_names_the_file(site, tmp_path):
-    homes = home_at(f"{site}/good.txt")
-    load_dataset("flowers", homes=homes, cache=tmp_path)
+    catalog = catalog_at(f"{site}/good.txt")
+    load_dataset("flowers", catalog=catalog, cache=tmp_path)
     file = tmp_path / "flowers.csv.gz"
     file.write_bytes(file.read_bytes()[:-10])
     with pytest.raises(FileError, match=r"flowers\.csv\.gz"):
-        load_dataset("flowers", homes=homes, cache=tmp_path)
+        load_dataset("flowers", catalog=catalog, cache=tmp_path)
 
 
 def test_the_folder_comes_before_the_cache_and_its_content_is_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("DPKMEANS_DATA", str(tmp_path))
-    homes = home_at("http://127.0.0.1:1/nobody")
+    catalog = catalog_at("http://127.0.0.1:1/nobody")
     np.savetxt(tmp_path / "flowers.csv", RECORDS[::-1], delimiter=",", fmt="%.17g")
-    assert load_dataset("flowers", homes=homes).sha256 == content_hash(RECORDS)
+    assert load_dataset("flowers", catalog=catalog).sha256 == content_hash(RECORDS)
     np.savetxt(tmp_path / "flowers.csv", RECORDS + 1, delimiter=",")
     with pytest.raises(DataError, match=r"'flowers'.*other numbers"):
-        load_dataset("flowers", homes=homes)
+        load_dataset("flowers", catalog=catalog)
     np.savetxt(tmp_path / "flowers.csv", RECORDS[:2], delimiter=",")
     with pytest.raises(DataError, match=r"\(3, 2\).*\(2, 2\)"):
-        load_dataset("flowers", homes=homes)
+        load_dataset("flowers", catalog=catalog)
 
 
 def test_any_csv_of_the_folder_is_a_data_set_that_needs_its_own_k(tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_csv_that_is_no_table_of_finite_numbers_is_refused(tmp_path, monkeypat
 def test_without_pooch_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
     with pytest.raises(FileError, match=r"dpkmeans\[experiments\].*Botanical Garden"):
-        load_dataset("flowers", homes=home_at("http://127.0.0.1:1/x"), cache=tmp_path)
+        load_dataset("flowers", catalog=catalog_at("http://127.0.0.1:1/x"), cache=tmp_path)
 
 
 def test_the_papers_sets_are_known_and_the_two_stand_ins_say_so():

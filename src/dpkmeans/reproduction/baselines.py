@@ -1,4 +1,4 @@
-"""A data set loaded and packed, a run's start, and how its end compares with Lloyd's from the same start."""
+"""Baselines: Lloyd's algorithm from the start that all methods of a run share, and comparisons with its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MATCH = 0.01  # the paper's [0.99, 1.01]
 WHY = "an experiment on public data"
 
 _BASELINES: dict[tuple[str, int, int, int, str], Baseline] = {}
-"""The last one only."""
+"""A cache of one."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Baseline:
 
 @lru_cache(maxsize=8)
 def problem_of(name: str, k: int | None = None) -> Problem:
-    """Scaled to [0, 1] and packed; kept, since many cells ask for it."""
+    """Scaled to [0, 1] and packed; cached, since many cells need it."""
     data = load_dataset(name, k=k)
     unit = data.unit_records()
     return Problem(data, MemoryEngine.of_records(unit, Bounds.of((0, 1), unit.shape[1]), n_threads=1))
 
 
 def baseline(problem: Problem, run: int, seed: int, start: str = "rows") -> Baseline:
-    """The run's start and Lloyd's end. Cheap, so it is made anew where no cell of the same run was the last to ask."""
+    """The run's start and Lloyd's end. Recomputed unless the previous call asked for the same run (cache of one)."""
     place = (problem.data.sha256, problem.k, run, seed, start)
     if place not in _BASELINES:
         _BASELINES.clear()
@@ -90,7 +90,7 @@ def cost(problem: Problem, centroids: FloatArray) -> float:
 
 
 def last_means(problem: Problem, end: Trajectory) -> FloatArray:
-    """The exact means of the repeated assignment: the result before the last noise."""
+    """The exact means of the repeated assignment: the result before the final noise."""
     exact = end.exact if end.exact is not None else problem.engine.cell_statistics(end.centroids)
     return reveal(exact, why=WHY).means(empty=end.centroids)
 
@@ -102,6 +102,6 @@ def is_near(centroids: FloatArray, reference: FloatArray) -> AnyArray:
 
 
 def fingerprint(centroids: FloatArray) -> str:
-    """A short name for a set of centroids, whatever their order: equal sets have equal names."""
+    """A short hash of a set of centroids, independent of their order."""
     rounded = np.round(centroids, 9) + 0.0
     return hashlib.sha256(rounded[np.lexsort(rounded.T[::-1])].tobytes()).hexdigest()[:12]

@@ -1,6 +1,6 @@
-"""Where the paper's data sets live, and how their files become records.
+"""Where the paper's data sets come from, and how their files become records.
 
-A content check stands behind every address, so a mirror that moved or changed is passed over, never trusted.
+The content of every download is checked, so a mirror that moved or changed is skipped, never trusted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BIRCH = f"{GITHUB}/ryh95/uniform-double-kmc2-sampling/facfca3e0ef91aa89ab47504fa
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """One data set: its name, k, shape and content, whether it is the paper's, and the addresses of its files.
+    """One data set: its name, k, shape and hash, how it relates to the paper, and the URLs of its files.
 
-    `files` holds, for each file, its mirrors; `recipe` makes the records out of one file of each.
+    `files` has the mirrors of each file; `recipe` makes the records from one copy of each.
     """
 
     name: str
@@ -44,26 +44,26 @@ class DatasetSource:
 
     @property
     def stand_in(self) -> bool:
-        """Whether it stands in for a set of the paper that was not to be had."""
+        """Whether it replaces a set of the paper that is not available."""
         return self.status.startswith("stand-in")
 
 
 def content_hash(records: FloatArray) -> str:
-    """SHA-256 of shape and values, rows in lexicographic order: the same however a file orders or writes them."""
-    ordered = in_order(records)
+    """SHA-256 of shape and values, rows in lexicographic order: independent of a file's order and number format."""
+    ordered = sorted_rows(records)
     digest = hashlib.sha256(f"{ordered.shape[0]}x{ordered.shape[1]}".encode())
     digest.update(np.ascontiguousarray(ordered, dtype="<f8").tobytes())
     return digest.hexdigest()
 
 
-def in_order(records: FloatArray) -> FloatArray:
-    """Rows in lexicographic order; a zero has no sign."""
+def sorted_rows(records: FloatArray) -> FloatArray:
+    """Rows in lexicographic order, without negative zeros."""
     ordered: FloatArray = records[np.lexsort(records.T[::-1])] + 0.0
     return ordered
 
 
 def first_columns(n: int) -> Recipe:
-    """The first `n` numbers of each line of one text file, between commas or blanks."""
+    """The first `n` numbers of each line of one text file, separated by commas or blanks."""
 
     def read(files: Sequence[Path]) -> FloatArray:
         return _numbers(files[0], n)
@@ -72,7 +72,7 @@ def first_columns(n: int) -> Recipe:
 
 
 def birch2_subset(files: Sequence[Path]) -> FloatArray:
-    """b2-random-10 and after it the rows of b2-random-15 that it does not hold, 12000 in all."""
+    """b2-random-10, then the rows of b2-random-15 that are not in it, 12000 in all."""
     first, more = _numbers(files[0], 2), _numbers(files[1], 2)
     known = set(map(tuple, first.tolist()))
     further = np.array([row for row in more.tolist() if tuple(row) not in known])
@@ -80,7 +80,7 @@ def birch2_subset(files: Sequence[Path]) -> FloatArray:
 
 
 def distinct_colours(files: Sequence[Path]) -> FloatArray:
-    """The different RGB triples of a picture, shape (colours, 3)."""
+    """The distinct RGB triples of a picture, shape (colours, 3)."""
     from PIL import Image
 
     with Image.open(files[0]) as picture:
@@ -89,7 +89,7 @@ def distinct_colours(files: Sequence[Path]) -> FloatArray:
 
 
 def _numbers(file: Path, n: int) -> FloatArray:
-    """The first `n` numbers of each line; a line without text is passed over."""
+    """The first `n` numbers of each line; blank lines are skipped."""
     lines = file.read_text(encoding="utf-8").splitlines()
     rows = [[float(cell) for cell in re.split(r"[,;\s]+", line.strip())[:n]] for line in lines if line.strip()]
     if not rows or any(len(row) != n for row in rows):
@@ -97,7 +97,7 @@ def _numbers(file: Path, n: int) -> FloatArray:
     return np.array(rows)
 
 
-_HOMES = (
+_SOURCES = (
     DatasetSource(
         "iris",
         "Iris",
@@ -149,7 +149,7 @@ _HOMES = (
         (33925, 3),
         "8b43e1f07cba9c23294ee69e74dd2203f5b5f8a141c40857ae80e1eeac6341ea",
         "stand-in: 33925 colours of the same picture where the paper has 34112",
-        "USC-SIPI image database, 4.1.05 (House): its different RGB triples",
+        "USC-SIPI image database, 4.1.05 (House): its distinct RGB triples",
         (("https://sipi.usc.edu/database/download.php?vol=misc&img=4.1.05",),),
         distinct_colours,
     ),
@@ -177,5 +177,5 @@ _HOMES = (
     ),
 )
 
-CATALOG = {home.name: home for home in _HOMES}
+CATALOG = {source.name: source for source in _SOURCES}
 PAPER_SETS = ("iris", "house", "s1", "birch2", "image", "lifesci")

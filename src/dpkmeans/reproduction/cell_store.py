@@ -1,4 +1,4 @@
-"""Finished cells on disk. A cell is there whole or not at all, and once only, whatever kills the process."""
+"""Finished cells on disk. Each is stored completely or not at all, and once, even if the process is killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "cells.sqlite"
 
 
 class CellStore:
-    """Rows by key in one SQLite file. One transaction a task; a key that is already there is left as it is."""
+    """Rows by key in one SQLite file. One transaction per task; existing keys are not overwritten."""
 
     def __init__(self, folder: Path, terms: dict[str, Any]) -> None:
         self.path = folder / NAME
@@ -29,7 +29,7 @@ class CellStore:
         self._agree(terms)
 
     def _agree(self, terms: dict[str, Any]) -> None:
-        """Refuse cells that were made on other terms (seed, protocol, data): their numbers do not belong together."""
+        """Refuse cells that were computed with another seed, protocol or data: their numbers cannot be combined."""
         with self._base:
             for name, value in terms.items():
                 text = json.dumps(value, sort_keys=True)
@@ -37,18 +37,18 @@ class CellStore:
                 (kept,) = self._base.execute("SELECT value FROM terms WHERE name = ?", (name,)).fetchone()
                 if kept != text:
                     raise FileError(
-                        f"{self.path} holds cells made with {name} {kept}; this run has {text}. "
+                        f"{self.path} holds cells computed with {name} {kept}; this run has {text}. "
                         "Give another folder with --out."
                     )
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Keep rows, all or none."""
+        """Store rows, all or none."""
         with self._base:
             lines = [(key, json.dumps(row)) for key, row in rows]
             self._base.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?)", lines)
 
     def missing(self, keys: Sequence[str]) -> set[str]:
-        """Those of the keys that are not there."""
+        """The keys that are not stored."""
         there = {key for (key,) in self._base.execute("SELECT key FROM cells")}
         return set(keys) - there
 
@@ -58,5 +58,5 @@ class CellStore:
         return [json.loads(there[key]) for key in keys]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._base.close()

@@ -1,6 +1,6 @@
 """The cells of the paper's protocol. A cell is one run of one method on one data set at one ε.
 
-Every random number of a cell follows from the cell itself and the seed, never from who computes it or when.
+Every random number of a cell is derived from the cell and the seed, never from the process or the order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ PROTOCOL = 2
 """Raise it when a cell's numbers change, so that old cells are not mixed with new ones."""
 
 STRATEGIES = ("posterior", "prior")
-PAPER_RIVALS = ("su", "privgene", "gupt", "dwork", "blum")
+PAPER_BASELINES = ("su", "privgene", "gupt", "dwork", "blum")
 SYNOPSES = ("synopsis", "synopsis-posterior", "synopsis-prior")
 QUALITY: dict[str, tuple[str, ...]] = {
-    "paper": PAPER_RIVALS,
+    "paper": PAPER_BASELINES,
     "proved": (*SYNOPSES, "su", "su-hybrid", "privgene", "gupt", "dwork", "blum"),
     "total": ("synopsis", "su", "su-hybrid"),
 }
@@ -30,11 +30,11 @@ READINGS = {
     "zones kept inside": ("prior",),
 }
 """Other readings of the paper. Starts: points of the box, or means of a random partition, instead of records. Stop:
-only where the exact means repeat the assignment too. Zones: X pulled back to the border of the convergent zone."""
+only if the exact means repeat the assignment too. Zones: X moved back to the border of the convergent zone."""
 
 
 class Cell(NamedTuple):
-    """What is computed at once. `epsilon` is 0 where a method has none."""
+    """What is computed at once. `epsilon` is 0 if a method has none."""
 
     kind: str
     dataset: str
@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 class Task(NamedTuple):
-    """Cells that are computed one after the other, in one place."""
+    """Cells that are computed one after the other, in one process."""
 
     cells: tuple[Cell, ...]
     seed: int
@@ -61,13 +61,13 @@ class Task(NamedTuple):
 
 
 def seed_of(seed: int, *parts: object) -> int:
-    """A seed that belongs to these parts alone."""
+    """A seed derived from these parts alone."""
     text = "|".join(map(str, (seed, *parts)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def path_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float], strategies: Sequence[str]) -> list[Cell]:
-    """Lloyd once a run, each strategy once a run and ε. Run by run over all sets, so that a part is a fair sample."""
+    """Lloyd once per run, each strategy once per run and ε; run by run, so that an unfinished batch covers all sets."""
     cells = []
     for run in range(runs):
         for name in datasets:
@@ -77,7 +77,7 @@ def path_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float], st
 
 
 def quality_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float], methods: Sequence[str]) -> list[Cell]:
-    """The rivals and the proved methods; posterior and prior are path cells."""
+    """The baselines and the proved methods; posterior and prior are path cells."""
     return [
         Cell("quality", name, run, setting, method, epsilon)
         for run in range(runs)

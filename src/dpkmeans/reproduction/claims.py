@@ -95,13 +95,13 @@ def _costs(found: Measured, post: Mapping[str, AnyArray], prior: Mapping[str, An
         out.append(
             Statement(
                 f"Lemma 1, {name}",
-                "the cost never rises: steps a run after which it did",
+                "the cost never rises: steps per run after which it did",
                 found.name,
                 rises,
                 error,
                 0.0,
                 HOLDS if rises == 0 else FAILS,
-                f"{100 * stopped:.4g} % of the runs stopped by themselves",
+                f"{100 * stopped:.4g} % of the runs converged",
             )
         )
         outside = float(rows["zones_outside"].sum() / rows["zones"].sum())
@@ -147,7 +147,7 @@ def _segments(found: Measured, lloyd: Mapping[str, AnyArray]) -> list[Statement]
                     error,
                     1.0,
                     HOLDS if degree == 1 else FAILS,
-                    "said of every run, so one that ends elsewhere refutes it",
+                    "claimed of every run, so one that ends elsewhere refutes it",
                 )
             )
         delta = 0.5 if name == "segment-uniform" else float(name.removeprefix("segment-"))

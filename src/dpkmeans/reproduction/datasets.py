@@ -1,4 +1,4 @@
-"""`load_dataset`: the paper's data sets from a folder, a cache, or their public homes, always with a content check."""
+"""`load_dataset`: the paper's data sets from a folder, a cache or a download, always with a content check."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.errors import DataError, FileError, MethodError
-from dpkmeans.reproduction.catalog import CATALOG, EXTRA, DatasetSource, content_hash, in_order
+from dpkmeans.reproduction.catalog import CATALOG, EXTRA, DatasetSource, content_hash, sorted_rows
 
 FOLDER_VARIABLE = "DPKMEANS_DATA"
 ENDINGS = (".csv.gz", ".csv")
-PATIENCE = 30  # seconds without an answer
+TIMEOUT = 30  # seconds
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Records, shape (n, d), rows in lexicographic order, with k, the content's hash, and how it relates to the paper.
+    """Records, shape (n, d), rows in lexicographic order, with k, their hash, and how they relate to the paper.
 
-    Public data only: nothing here is protected.
+    Public data only: nothing here is private.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Dataset:
 
     @property
     def stand_in(self) -> bool:
-        """Whether it stands in for a set of the paper that was not to be had."""
+        """Whether it replaces a set of the paper that is not available."""
         return self.status.startswith("stand-in")
 
     @property
@@ -55,22 +55,22 @@ class Dataset:
 
 
 def load_dataset(
-    name: str, *, k: int | None = None, homes: Mapping[str, DatasetSource] = CATALOG, cache: Path | None = None
+    name: str, *, k: int | None = None, catalog: Mapping[str, DatasetSource] = CATALOG, cache: Path | None = None
 ) -> Dataset:
     """The data set called `name`: from the folder DPKMEANS_DATA, else from the cache, else downloaded into it.
 
     Known names: see `dpkmeans.reproduction.catalog`. Any other name is a CSV file of that folder, and needs `k`.
     """
-    home = homes.get(name)
+    source = catalog.get(name)
     folder = os.environ.get(FOLDER_VARIABLE)
     file = None if folder is None else _file_in(Path(folder), name)
-    if home is None:
-        return _foreign(name, file, k, homes)
+    if source is None:
+        return _other(name, file, k, catalog)
     if file is not None:
-        records = _checked(home, _read_csv(file), f"{file}")
+        records = _checked(source, _read_csv(file), f"{file}")
     else:
-        records = _cached(home, cache_folder() if cache is None else cache, folder)
-    return Dataset(name, home.title, records, home.k if k is None else k, home.sha256, home.status)
+        records = _cached(source, cache_folder() if cache is None else cache, folder)
+    return Dataset(name, source.title, records, source.k if k is None else k, source.sha256, source.status)
 
 
 def cache_folder() -> Path:
@@ -85,62 +85,62 @@ def _file_in(folder: Path, name: str) -> Path | None:
     return next((path for ending in ENDINGS if (path := folder / f"{name}{ending}").is_file()), None)
 
 
-def _foreign(name: str, file: Path | None, k: int | None, homes: Mapping[str, DatasetSource]) -> Dataset:
+def _other(name: str, file: Path | None, k: int | None, catalog: Mapping[str, DatasetSource]) -> Dataset:
     if file is None:
         raise FileError(
-            f"unknown data set {name!r}. Known: {', '.join(homes)}. For one of your own, put {name}.csv (numbers with "
-            f"commas, no header) into a folder and name the folder in the variable {FOLDER_VARIABLE}."
+            f"unknown data set {name!r}. Known: {', '.join(catalog)}. For one of your own, put {name}.csv (numbers "
+            f"separated by commas, no header) into a folder and name the folder in the variable {FOLDER_VARIABLE}."
         )
     if k is None:
         raise MethodError(f"the data set {name!r} is not one of the paper's, so its number of clusters must be given.")
-    records = in_order(_read_csv(file))
+    records = sorted_rows(_read_csv(file))
     return Dataset(name, name, records, k, content_hash(records), EXTRA)
 
 
-def _cached(home: DatasetSource, cache: Path, folder: str | None) -> FloatArray:
-    file = cache / f"{home.name}.csv.gz"
+def _cached(source: DatasetSource, cache: Path, folder: str | None) -> FloatArray:
+    file = cache / f"{source.name}.csv.gz"
     if file.is_file():
-        return _checked(home, _read_csv(file), f"{file}")
+        return _checked(source, _read_csv(file), f"{file}")
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{home.name}.", dir=cache) as work:
-            records = _download(home, Path(work))
+        with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=cache) as work:
+            records = _download(source, Path(work))
             _write_csv(Path(work) / "records", records)
             os.replace(Path(work) / "records", file)
     except OSError as error:
         if isinstance(error, FileError):
-            raise FileError(f"{error} {_by_hand(home, folder)}") from None
-        raise FileError(f"cannot write to {cache}: {error.strerror}. {_by_hand(home, folder)}") from None
+            raise FileError(f"{error} {_by_hand(source, folder)}") from None
+        raise FileError(f"cannot write to {cache}: {error.strerror}. {_by_hand(source, folder)}") from None
     return records
 
 
-def _download(home: DatasetSource, work: Path) -> FloatArray:
-    """The records out of the first mirrors that give the right content."""
+def _download(source: DatasetSource, work: Path) -> FloatArray:
+    """The records from the first mirrors with the right content."""
     try:
         import pooch
     except ModuleNotFoundError:
         raise FileError(
-            f"the data set {home.name!r} is not here, and its download needs pooch. Install it with: "
+            f"the data set {source.name!r} is not in the cache, and its download needs pooch. Install it with: "
             "pip install 'dpkmeans[experiments]'."
         ) from None
     pooch.get_logger().setLevel(logging.ERROR)
     tries: list[str] = []
-    for mirrors in _choices(home.files):
+    for mirrors in _choices(source.files):
         try:
             files = []
             for place, address in enumerate(mirrors):
                 got = pooch.retrieve(
-                    address, None, fname=f"{place}.raw", path=work, downloader=pooch.HTTPDownloader(timeout=PATIENCE)
+                    address, None, fname=f"{place}.raw", path=work, downloader=pooch.HTTPDownloader(timeout=TIMEOUT)
                 )
                 files.append(Path(got))
-            return _checked(home, home.recipe(files), "what came from there")
+            return _checked(source, source.recipe(files), "what came from there")
         except Exception as error:  # the network, a page instead of a file, half a file: try the next mirror
             tries.append(f"{' and '.join(mirrors)} ({_why(error)})")
         for raw in work.glob("*.raw"):
             raw.unlink()
     raise FileError(
-        f"the data set {home.name!r} ({home.title}, {home.shape[0]} x {home.shape[1]}) is not here, and no download "
-        f"gave it: {'; '.join(tries)}."
+        f"the data set {source.name!r} ({source.title}, {source.shape[0]} x {source.shape[1]}) is not in the cache, "
+        f"and no download gave it: {'; '.join(tries)}."
     )
 
 
@@ -156,23 +156,24 @@ def _why(error: Exception) -> str:
     return "not the file that was expected" if isinstance(error, ValueError | SyntaxError) else type(error).__name__
 
 
-def _by_hand(home: DatasetSource, folder: str | None) -> str:
+def _by_hand(source: DatasetSource, folder: str | None) -> str:
     where = f"the folder {folder}" if folder else f"a folder, and name the folder in the variable {FOLDER_VARIABLE}"
-    return f"It comes from: {home.origin}. Put it as {home.name}.csv (numbers with commas, no header) into {where}."
+    file = f"{source.name}.csv (numbers separated by commas, no header)"
+    return f"It comes from: {source.origin}. Put it as {file} into {where}."
 
 
-def _checked(home: DatasetSource, records: FloatArray, where: str) -> FloatArray:
+def _checked(source: DatasetSource, records: FloatArray, where: str) -> FloatArray:
     """The records in order, if they are the right ones."""
-    if records.shape != home.shape:
+    if records.shape != source.shape:
         raise DataError(
-            f"the data set {home.name!r} has shape {home.shape}; {where} holds {records.shape}. It is not that set."
+            f"the data set {source.name!r} has shape {source.shape}; {where} holds {records.shape}. It is not that set."
         )
-    if content_hash(records) != home.sha256:
+    if content_hash(records) != source.sha256:
         raise DataError(
-            f"the data set {home.name!r} is known by its content, and {where} holds other numbers. Remove it, or give "
-            "it another name."
+            f"the data set {source.name!r} is identified by its content, and {where} holds other numbers. "
+            "Remove it, or give it another name."
         )
-    return in_order(records)
+    return sorted_rows(records)
 
 
 def _read_csv(file: Path) -> FloatArray:
@@ -184,9 +185,9 @@ def _read_csv(file: Path) -> FloatArray:
         records = np.loadtxt(io.BytesIO(text), delimiter=",", ndmin=2, dtype=np.float64)
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is damaged"
-        raise FileError(f"cannot read {file}: {why}. Remove it, or put a whole one in its place.") from None
+        raise FileError(f"cannot read {file}: {why}. Remove it, or replace it by an intact copy.") from None
     except ValueError:
-        raise DataError(f"{file} must hold numbers with commas and no header; it does not.") from None
+        raise DataError(f"{file} must hold numbers separated by commas, without a header; it does not.") from None
     if not records.size or not np.isfinite(records).all():
         raise DataError(f"{file} must hold finite numbers; it does not.")
     return records

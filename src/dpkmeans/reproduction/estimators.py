@@ -11,8 +11,8 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 
 HOLDS, FAILS, OPEN = "holds", "fails", "not decided"
-SURE = 3.0
-"""Standard errors beyond which a difference is taken for real."""
+SIGNIFICANT = 3.0
+"""Standard errors beyond which a difference counts as real."""
 
 
 def prior_bound(m: float, n: int, d: int) -> float:
@@ -21,12 +21,12 @@ def prior_bound(m: float, n: int, d: int) -> float:
 
 
 def optima_needed(degree: float, n: int, d: int) -> float:
-    """How many optima there would have to be for Theorem 3 to allow a convergence degree this low."""
+    """How many optima Theorem 3 would need to allow a convergence degree this low."""
     return math.inf if d == 1 else n * float((2 * (1 - degree)) ** (d / (d - 1)))
 
 
 def chao(names: Sequence[str]) -> tuple[int, float]:
-    """How many different optima were seen, and Chao's lower estimate of how many there are."""
+    """The number of distinct optima seen, and Chao's lower estimate of how many there are."""
     seen = Counter(names)
     once = sum(count == 1 for count in seen.values())
     twice = sum(count == 2 for count in seen.values())
@@ -60,7 +60,7 @@ def at_most(measured: float, error: float, allowed: float) -> str:
     """Verdict on "measured is at most allowed"."""
     if measured <= allowed:
         return HOLDS
-    return FAILS if measured - allowed > SURE * error else OPEN
+    return FAILS if measured - allowed > SIGNIFICANT * error else OPEN
 
 
 def at_least(measured: float, error: float, allowed: float) -> str:

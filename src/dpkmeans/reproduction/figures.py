@@ -1,4 +1,4 @@
-"""Figures as PNG and SVG. Made without pyplot, so nothing global is touched, and the same to the byte every time."""
+"""Figures as PNG and SVG, byte for byte reproducible. Drawn without pyplot, so that no global state changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ COLOURS = {
     "synopsis-prior": "#8ab0ff",
 }
 SET_COLOURS = ("#2457c5", "#d1495b", "#2e8b57", "#c58b24", "#8a5a9e", "#4d3b2f", "#8c8c8c")
-FLOOR = 1e-4
-"""Where a gap of 0 or less is drawn on the log scale: the method was no worse than Lloyd from that start."""
+MIN_GAP = 1e-4
+"""Smaller gaps are drawn here on the log scale: the method was about as good as Lloyd from that start."""
 
 SETTINGS: dict[Any, Any] = {"font.family": "sans-serif", "font.size": 9, "svg.hashsalt": "dpkmeans"}
 
@@ -54,7 +54,7 @@ def _figure(rows: int, cols: int, size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """Write `name`.png and `name`.svg, whole or not at all."""
+    """Write `name`.png and `name`.svg, each completely or not at all."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -74,7 +74,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
 
 
 def quality_figure(table: Sequence[Row], settings: Sequence[str], title: str) -> Any:
-    """Mean cost gap against ε in log scale, one panel a data set, with 95 % bands."""
+    """Mean cost gap against ε in log scale, one panel per data set, with 95 % bands."""
     titles = dict.fromkeys(row["title"] for row in table)
     rows = -(-len(titles) // 3)
     figure, axes = _figure(rows, min(3, len(titles)), (min(3, len(titles)) * 4.0, rows * 3.1 + 0.7))
@@ -101,16 +101,16 @@ def quality_figure(table: Sequence[Row], settings: Sequence[str], title: str) ->
 
 def _gap_line(axis: Any, line: Sequence[Row], colour: str, style: str) -> Any:
     x = [row["epsilon"] for row in line]
-    y = np.maximum([row["gap"] for row in line], FLOOR)
-    low, high = (np.maximum([row[name] for row in line], FLOOR) for name in ("gap_low", "gap_high"))
+    y = np.maximum([row["gap"] for row in line], MIN_GAP)
+    low, high = (np.maximum([row[name] for row in line], MIN_GAP) for name in ("gap_low", "gap_high"))
     axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    at_floor = [mark for mark, row in zip(x, line, strict=True) if row["gap"] <= FLOOR]
-    axis.plot(at_floor, [FLOOR] * len(at_floor), "v", color=colour, markersize=4)
+    at_bottom = [mark for mark, row in zip(x, line, strict=True) if row["gap"] <= MIN_GAP]
+    axis.plot(at_bottom, [MIN_GAP] * len(at_bottom), "v", color=colour, markersize=4)
     return axis.plot(x, y, color=colour, linestyle=style, linewidth=1.3, marker=".", markersize=4)[0]
 
 
 def over_epsilon_figure(table: Sequence[Row], value: str, label: str) -> Any:
-    """`ratio` or `degree` of both strategies over ε, one line a data set, with 95 % bars."""
+    """`ratio` or `degree` of both strategies over ε, one line per data set, with 95 % bars."""
     figure, axes = _figure(1, 2, (9.5, 3.6))
     lines: dict[str, Any] = {}
     for axis, method in zip(axes[0], STRATEGIES, strict=True):
@@ -130,7 +130,7 @@ def over_epsilon_figure(table: Sequence[Row], value: str, label: str) -> Any:
 
 
 def iteration_tables_figure(table: Sequence[Row]) -> Any:
-    """The paper's two iteration tables: its figures, ours, and the difference."""
+    """The paper's two iteration tables: its values, the measured ones, and the difference."""
     titles = list(dict.fromkeys(row["title"] for row in table))
     figure, axes = _figure(2, 1, (2.2 + 1.5 * len(titles), 4.6))
     for axis, method in zip(axes[:, 0], STRATEGIES, strict=True):
@@ -141,7 +141,7 @@ def iteration_tables_figure(table: Sequence[Row]) -> Any:
         cells += [_line(lloyd, key, 2) for key in _three("passes")]
         for field, digits in (("passes", 2), ("ratio", 3)):
             cells += [_line([by.get((t, method)) for t in titles], key, digits) for key in _three(field)]
-        heads = [f"{who}, {what}" for who in ("Lloyd", method, "ratio") for what in ("paper", "ours", "difference")]
+        heads = [f"{who}, {what}" for who in ("Lloyd", method, "ratio") for what in ("paper", "measured", "difference")]
         axis.set_axis_off()
         axis.set_title(f"Average passes of {method}")
         drawn = axis.table(cells, rowLabels=heads, colLabels=titles, loc="center", cellLoc="center")
@@ -151,7 +151,7 @@ def iteration_tables_figure(table: Sequence[Row]) -> Any:
 
 
 def _lloyd_beside(row: Row, paper: str) -> Row:
-    """Lloyd's line of one of the two tables: the paper's averages differ a little between them."""
+    """Lloyd's line of one of the two tables: the paper's averages differ slightly between them."""
     theirs = row.get(paper)
     return {"paper_passes": theirs, "passes_difference": None if theirs is None else row["passes"] - theirs}
 

@@ -1,4 +1,4 @@
-"""What the paper prints: its two iteration tables and its sentences. Its figures' data points are not in its source."""
+"""The numbers that the paper prints: its two iteration tables and its text. The data of its figures are not printed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The paper's protocol: what is computed in a cell.
 
-All cells of one run share their start: k different records. Costs are divided by Lloyd's cost from that start.
+All cells of one run share their start: k distinct records. Costs are divided by Lloyd's cost from that start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpkmeans.reproduction.lemma_runs import theorem_row
 from dpkmeans.reproduction.zone_runs import is_fixed_point, zone_run
 
 _TOTALS: dict[tuple[str, int, int, str], float] = {}
-"""The last total only: the cells of a task ask for the same one."""
+"""A cache of one: the cells of a task need the same total."""
 
 
 def compute(task: Task) -> list[tuple[str, Row]]:
@@ -28,7 +28,7 @@ def compute(task: Task) -> list[tuple[str, Row]]:
     done = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # recorded as `stopped`
-        warnings.simplefilter("ignore", WeakSignalWarning)  # the paper's smallest sets are weak, and that is shown
+        warnings.simplefilter("ignore", WeakSignalWarning)  # the paper's smallest sets are weak, as results show
         for cell in task.cells:
             problem = problem_of(cell.dataset, task.k)
             done.append((cell.key, {**cell._asdict(), **makers[cell.kind](problem, cell, task.seed)}))
@@ -73,7 +73,7 @@ def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
 
 
 def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
-    """Cost gap of a rival or a proved method."""
+    """Cost gap of a baseline or a proved method."""
     base = baseline(problem, cell.run, seed)
     n = len(problem.data.records)
     options: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
 
 
 def _posterior_total(problem: Problem, cell: Cell, base: Baseline, seed: int) -> float:
-    """What posterior spends in the same run at the same ε: the run is made again, so that no cell needs another."""
+    """What posterior spends in the same run at the same ε; recomputed, so that no cell depends on another."""
     twin = Cell("path", cell.dataset, cell.run, "paper", "posterior", cell.epsilon)
     place = (problem.data.sha256, problem.k, seed, twin.key)
     if place not in _TOTALS:

@@ -1,4 +1,4 @@
-"""One call that regenerates what the paper measures: cells, tables, figures and a manifest in a folder."""
+"""One call that repeats the paper's measurements: cells, tables, figures and a manifest in a folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CORE = ("numpy", "scipy", "numba", "opendp")
 
 @dataclass(frozen=True)
 class Order:
-    """What to reproduce. `quality_runs` may be smaller than `runs`: the quality part takes nearly all of the time."""
+    """What to reproduce. `quality_runs` may be smaller than `runs`: the quality part takes nearly all the time."""
 
     parts: tuple[str, ...] = PARTS
     datasets: tuple[str, ...] = PAPER_SETS
@@ -77,7 +77,7 @@ class Order:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Those of posterior and prior that are wanted; the theorems and the readings need both."""
+        """Which of posterior and prior to run; the theorems and the readings need both."""
         if {"theorems", "readings"} & set(self.parts):
             return STRATEGIES
         return tuple(name for name in STRATEGIES if name in self.methods)
@@ -120,7 +120,7 @@ def reproduce(
 ) -> Result:
     """Run what is missing, then write rows, tables, figures and the manifest to `out`.
 
-    The files depend on the order and the data alone: not on `jobs`, nor on how often the work was interrupted.
+    The files depend on the order and the data alone, not on `jobs` or on interruptions.
     """
     if jobs < 1:
         raise MethodError(f"jobs must be at least 1; got {jobs}.")
@@ -171,7 +171,7 @@ def make_tables(order: Order, rows: dict[str, list[Row]], datasets: Sequence[Dat
 
 
 def manifest(order: Order, datasets: Sequence[Dataset]) -> dict[str, Any]:
-    """What the numbers depend on. No time and no place, so that equal runs have equal files."""
+    """What the numbers depend on. No time and no path, so that equal runs write equal files."""
     return {
         "protocol": PROTOCOL,
         "versions": {"dpkmeans": __version__, "python": platform.python_version()} | {p: version(p) for p in CORE},
@@ -228,7 +228,7 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
         made.append(("convergence", figures.over_epsilon_figure(found["per_epsilon"], "degree", "convergence degree")))
     if "quality" in order.parts:
         for name, settings, title in (
-            ("quality", ("paper",), "The paper's setting: local sensitivity, posterior's total for the rivals"),
+            ("quality", ("paper",), "The paper's setting: local sensitivity, posterior's total for the baselines"),
             ("quality_proved", ("proved",), "The proved setting with posterior's total"),
             ("quality_total", ("total",), "The proved setting with ε as the total"),
         ):

@@ -1,4 +1,4 @@
-"""Runs the tasks that are not yet done, in one process or several, and keeps what is finished."""
+"""Runs the tasks that are not done yet, in one process or several, and stores what is finished."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dpkmeans.reproduction.cells import Cell, Row, Task, tasks_of
 from dpkmeans.reproduction.protocol import compute
 
 Progress = Callable[[int, int], None]
-"""Cells done in this call, and cells it has to do."""
+"""Called with the number of cells done in this call and the number to do."""
 
-AHEAD = 3  # tasks handed out per process, so that none waits
+AHEAD = 3  # tasks queued per process, so that no process waits
 
 
 def run_cells(
@@ -37,11 +37,11 @@ def run_cells(
 
 
 def _results(tasks: list[Task], jobs: int) -> Iterator[list[tuple[str, Row]]]:
-    """Results as they come: the numbers of a cell depend on the cell alone, so the order does not matter."""
+    """Results in order of completion: the numbers of a cell depend on the cell alone."""
     if jobs == 1 or len(tasks) < 2:
         yield from map(compute, tasks)
         return
-    # A fresh interpreter: compiled kernels and OpenDP do not like to be forked.
+    # Spawned: compiled kernels and OpenDP are not safe to fork.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_end_with_parent)
     try:
@@ -57,7 +57,7 @@ def _results(tasks: list[Task], jobs: int) -> Iterator[list[tuple[str, Row]]]:
 
 
 def _end_with_parent() -> None:
-    """A killed parent cannot tell its workers; this thread sees that it has gone."""
+    """End this worker when its parent is gone: a killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -1,4 +1,4 @@
-"""Rows of cells -> the tables that stand next to the paper's."""
+"""From rows of cells to tables that can be compared with the paper's."""
 
 from __future__ import annotations
 
@@ -153,10 +153,10 @@ def _reading_part(method: str, passes: AnyArray, lloyd: AnyArray, match: AnyArra
     return {f"{method}_ratio": ratio, f"{method}_ratio_error": error, f"{method}_degree": mean_and_error(match)[0]}
 
 
-def quality_table(paths: Sequence[Row], rivals: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
+def quality_table(paths: Sequence[Row], baselines: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
     """Mean cost gap by data set, setting, method and ε, with a 95 % band and the mean total that was spent."""
     groups: dict[tuple[str, str, str, float], list[Row]] = {}
-    for row in (*(row for row in paths if row["method"] != "lloyd"), *rivals):
+    for row in (*(row for row in paths if row["method"] != "lloyd"), *baselines):
         groups.setdefault((row["dataset"], row["setting"], row["method"], row["epsilon"]), []).append(row)
     titles = {data.name: data.label for data in datasets}
     table = []
@@ -181,7 +181,7 @@ def quality_table(paths: Sequence[Row], rivals: Sequence[Row], datasets: Sequenc
 
 
 def order_table(quality: Sequence[Row]) -> list[Row]:
-    """Methods of one setting from best to worst by their mean gap over all ε; the paper's strategies take part."""
+    """Methods of one setting from best to worst by their mean gap over all ε, the paper's strategies included."""
     table = []
     for name in dict.fromkeys(row["dataset"] for row in quality):
         for setting in ("paper", "proved", "total"):
@@ -206,12 +206,6 @@ def theorem_table(paths: Sequence[Row], theorems: Sequence[Row], datasets: Seque
         found = Measured(data.name, n, d, columns(paths, data.name), columns(theorems, data.name))
         table += [{**line.to_dict(), "title": data.label} for line in statements(found)]
     return table
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table for a Markdown page."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 
 def plain(value: Any) -> Any:
