@@ -55,14 +55,14 @@ class Writer:
         self.countdown = self.random.randint(1, 6)
         self.account: Account | None = None
         self.draws = 0
-        commit = store._commit
+        commit = store._file._commit
 
         def watched_commit(connection: sqlite3.Connection) -> None:
             self.reach(POINTS[0])
             commit(connection)
             self.reach(POINTS[1])
 
-        store._commit = watched_commit  # type: ignore[method-assign]
+        store._file._commit = watched_commit  # type: ignore[method-assign]
         writer = self
 
         class WatchedNoise(SecureNoise):

@@ -13,12 +13,10 @@ import secrets
 import sqlite3
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
@@ -32,7 +30,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     checked_entry,
     verify,
 )
-from dpkmeans.privacy.durable.sqlite import clear_errors, create_file, damaged, is_sealed, open_ledger, patiently
+from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed
 from dpkmeans.privacy.ledger import Spend
 from dpkmeans.storage.json_files import sync_folder
 
@@ -44,10 +42,6 @@ _LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
 _LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
 _ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
 _INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
-
-_UNSEALED = "the rules that protect its entries were removed or changed"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,14 +76,11 @@ class DurableLedger:
     1.0
     """
 
-    _connection: sqlite3.Connection | None
-
     def __init__(self, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> None:
         self.path = Path(path)
         self.analyst = _checked_name(_user() if analyst is None else analyst, "analyst")
-        self.patience = patience
-        self._forget()
-        self._connected()
+        self._file = LedgerFile(self.path, patience)
+        self._file.read(lambda connection: None)  # refuses at once what is no ledger
 
     @classmethod
     def create(cls, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> DurableLedger:
@@ -97,8 +88,7 @@ class DurableLedger:
         target = Path(path)
         _checked_name(_user() if analyst is None else analyst, "analyst")
         if not target.exists() or target.stat().st_size == 0:
-            with clear_errors(target):
-                create_file(target, patience)
+            create_file(target, patience)
             sync_folder(target.parent)
         return cls(path, analyst=analyst, patience=patience)
 
@@ -116,7 +106,7 @@ class DurableLedger:
                 )
             self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0)
 
-        self._write(create)
+        self._file.write(create)
 
     def set_cap(self, dataset: str, cap: float | Epsilon) -> None:
         """Change the cap. Below what is spent already, it ends all spending; what is spent stays."""
@@ -126,15 +116,15 @@ class DurableLedger:
             before = self._latest(connection, dataset)
             self._append(connection, "cap", dataset, budget.nano, cap=budget.nano, spent=before.spent)
 
-        self._write(change)
+        self._file.write(change)
 
     def dataset(self, name: str) -> DataSet:
         """The data set called `name`."""
-        return self._read(lambda connection: _as_dataset(self._latest(connection, name)))
+        return self._file.read(lambda connection: _as_dataset(self._latest(connection, name)))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """All data sets, by name."""
-        return self._read(lambda c: tuple(_as_dataset(self._latest(c, name)) for name in _names(c)))
+        return self._file.read(lambda c: tuple(_as_dataset(self._latest(c, name)) for name in _names(c)))
 
     # --- spending ---------------------------------------------------------------------------------
 
@@ -158,7 +148,7 @@ class DurableLedger:
                 connection, kind, dataset, epsilon.nano, cap=before.cap, spent=spent, fit=fit, label=label
             )
 
-        return self._write(charge)
+        return self._file.write(charge)
 
     def settle(self, dataset: str, unused: Epsilon, *, fit: str, label: str) -> None:
         """Give back what a finished fit reserved and did not use."""
@@ -168,13 +158,13 @@ class DurableLedger:
             spent = before.spent - unused.nano
             self._append(connection, "settle", dataset, -unused.nano, cap=before.cap, spent=spent, fit=fit, label=label)
 
-        self._write(give_back)
+        self._file.write(give_back)
 
     # --- looking ----------------------------------------------------------------------------------
 
     def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, as they stand."""
-        return self._read(lambda c: tuple(as_entry(row) for row in c.execute(_ALL)))
+        return self._file.read(lambda c: tuple(as_entry(row) for row in c.execute(_ALL)))
 
     def verify(self, expected_head: str | None = None) -> Verification:
         """Check the file and the whole chain. See `chain.verify`."""
@@ -184,65 +174,19 @@ class DurableLedger:
                 raise damaged(self.path)
             found = verify(map(as_entry, connection.execute(_ALL)), expected_head)
             if found.intact and not is_sealed(connection):
-                return replace(found, broken_at=found.entries + 1, why=_UNSEALED)
+                return replace(found, broken_at=found.entries + 1, why=UNSEALED)
             return found
 
-        return self._read(check)
+        return self._file.read(check)
 
     def close(self) -> None:
         """Let go of the file. The next use opens it again."""
-        with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
-                self._connection.close()
-            self._connection = None
+        self._file.close()
 
     def __reduce__(self) -> Any:
-        return _opened, (str(self.path), self.analyst, self.patience)
+        return _opened, (str(self.path), self.analyst, self._file.patience)
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _forget(self) -> None:
-        self._lock = threading.RLock()
-        self._pid = os.getpid()
-        self._connection = None
-
-    def _connected(self) -> sqlite3.Connection:
-        """The connection of this process alone. One that came through a fork must not be used, nor closed."""
-        if self._pid != os.getpid():
-            _INHERITED.append(self._connection)
-            self._forget()
-        with self._lock, clear_errors(self.path):
-            if self._connection is None:
-                self._connection = open_ledger(self.path, self.patience)
-            return self._connection
-
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._connected()
-        with self._lock, clear_errors(self.path):
-            patiently(lambda: connection.execute("BEGIN"), self.patience)
-            try:
-                return patiently(lambda: work(connection), self.patience)
-            finally:
-                connection.execute("ROLLBACK")
-
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._connected()
-        with self._lock, clear_errors(self.path):
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self.patience)
-            try:
-                if not is_sealed(connection):
-                    raise LedgerError(f"{self.path}: {_UNSEALED}. Run: dpkmeans ledger verify; then restore it.")
-                result = work(connection)
-                self._commit(connection)
-            except BaseException:
-                if connection.in_transaction:
-                    with suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                raise
-            return result
-
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
 
     def _latest(self, connection: sqlite3.Connection, dataset: str) -> LedgerEntry:
         row = connection.execute(_LATEST_OF, (dataset,)).fetchone()
@@ -314,9 +258,6 @@ class Account:
                 self.store.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
             except LedgerError as error:
                 warnings.warn(f"{error} The whole promised epsilon stays spent.", UnsettledWarning, stacklevel=3)
-
-
-_INHERITED: list[object] = []
 
 
 def _opened(path: str, analyst: str, patience: float) -> DurableLedger:

@@ -1,4 +1,9 @@
-"""The SQLite file of a durable ledger: opening, waiting, and errors that say what to do."""
+"""The SQLite file of a durable ledger: transactions, forks, waiting, and errors that say what to do.
+
+SQLite's locks belong to a process, and its table of them lies in memory. A forked child has the table without the
+locks, so what it commits is lost once its parent closes the file. Hence no connection is open while a process forks:
+the fork waits for transactions to end and closes all connections; parent and child open the file again on next use.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import os
 import random
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +22,7 @@ from dpkmeans.errors import LedgerError
 
 VERSION = 1
 APPLICATION = 0x64706B6D  # "dpkm"
+UNSEALED = "the rules that protect its entries were removed or changed"
 
 SCHEMA = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, "
@@ -27,6 +34,99 @@ SCHEMA = (
 )
 
 T = TypeVar("T")
+
+
+class LedgerFile:
+    """The file of a durable ledger, for all threads of this process and of those forked from it."""
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self.path = path
+        self.patience = patience
+        self._key = object()
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` finds in one consistent state of the file."""
+        return self._transact("BEGIN", lambda connection: patiently(lambda: work(connection), self.patience), _rollback)
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` alone and commit it. On return it is on the disk; after an error nothing of it is."""
+
+        def sealed(connection: sqlite3.Connection) -> T:
+            if not is_sealed(connection):
+                raise LedgerError(f"{self.path}: {UNSEALED}. Run: dpkmeans ledger verify; then restore it.")
+            return work(connection)
+
+        return self._transact("BEGIN IMMEDIATE", sealed, self._commit)
+
+    def close(self) -> None:
+        """Let go of the file. The next use opens it again."""
+        with _gate:
+            if self._key in _connections and _pid == os.getpid():
+                _connections.pop(self._key).close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _transact(
+        self, begin: str, work: Callable[[sqlite3.Connection], T], end: Callable[[sqlite3.Connection], None]
+    ) -> T:
+        with _gate, clear_errors(self.path):
+            connection = self._opened()
+            patiently(lambda: connection.execute(begin), self.patience)
+            try:
+                result = work(connection)
+                end(connection)
+            except BaseException as error:
+                if _connections.get(self._key) is not connection:  # a signal handler forked, and that closed it
+                    raise LedgerError(
+                        f"the process forked while it used {self.path}. See what stands there before you try again."
+                    ) from error
+                if connection.in_transaction:
+                    with suppress(sqlite3.Error):
+                        _rollback(connection)
+                raise
+            return result
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _opened(self) -> sqlite3.Connection:
+        global _pid
+        if _connections and _pid != os.getpid():
+            raise LedgerError(
+                f"{self.path} cannot be used here: this process was forked without Python's knowledge while a ledger "
+                "was open, and SQLite could lose entries. Fork with os.fork or multiprocessing, or before opening it."
+            )
+        if self._key not in _connections:
+            _pid, _connections[self._key] = os.getpid(), open_ledger(self.path, self.patience)
+        return _connections[self._key]
+
+
+_gate = threading.RLock()
+"""Held by whoever opens, uses or closes a connection, and by a process that forks."""
+_connections: dict[object, sqlite3.Connection] = {}
+"""All that are open, by the key of their `LedgerFile`."""
+_pid = os.getpid()
+"""The process that opened them."""
+
+
+def _before_fork() -> None:
+    _gate.acquire()
+    for key in list(_connections):
+        with suppress(sqlite3.Error):
+            _connections[key].close()
+            del _connections[key]
+
+
+def _after_fork_in_child() -> None:
+    global _gate
+    _gate = threading.RLock()  # the thread that held the old one may not exist here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=lambda: _gate.release(), after_in_child=_after_fork_in_child
+    )
 
 
 def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
@@ -80,6 +180,11 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 def create_file(path: Path, patience: float) -> None:
     """An empty ledger at `path`. It appears there complete or not at all; of several processes, one makes it."""
+    with _gate, clear_errors(path):
+        _create_file(path, patience)
+
+
+def _create_file(path: Path, patience: float) -> None:
     if path.exists():  # an empty file: nothing can be put in its place without losing somebody's entries
         initialise(path, patience)
         return
@@ -126,6 +231,10 @@ def patiently(act: Callable[[], T], patience: float) -> T:
             if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > end:
                 raise
         time.sleep(random.uniform(0.0005, 0.003))
+
+
+def _rollback(connection: sqlite3.Connection) -> None:
+    connection.execute("ROLLBACK")
 
 
 def _code(error: sqlite3.Error) -> int:
