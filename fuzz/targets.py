@@ -248,9 +248,8 @@ def seeds() -> dict[str, list[bytes]]:
 def _small_synopsis() -> Synopsis:
     import numpy as np
 
-    from dpkmeans.core.epsilon import Epsilon
+    from dpkmeans.core.epsilon import Epsilon, Spend
     from dpkmeans.core.guarantee import Guarantee
-    from dpkmeans.privacy.ledger import Spend
     from dpkmeans.synopsis.weighted_points import WeightedPoints
 
     points = WeightedPoints(np.array([[0.25, 0.5], [0.75, 0.5], [0.5, 0.125]]), np.array([10.0, 20.0, 5.5]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,7 @@ from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import Account, DurableLedger
-from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.ledger import Ledger, SpendListener
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
@@ -115,26 +115,24 @@ class _SynopsisAlone:
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     rng = Randomness.of(request.random_state)
-    parent = _parent(request, work.name)
-    ledger = Ledger(request.epsilon, parent=parent)
-    data = open_data(X, request.engine)
-    names = request.feature_names or data.names or _column_names(X)
-    share = _bounds_share(request, data)
-    box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
-    offered = guarantee_of(claim_of(work), box, rng)
-    check_accepted(offered, accepted)
-    if isinstance(parent, Account):
-        check_accountable(offered)
-    if share is not None:
-        assert data.chunks is not None
-        box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls)
-    with closing(data.engine(box)) as engine:
-        release = work.run(engine, k, ledger=ledger, rng=rng)
-        if isinstance(parent, Account):
-            parent.settle()
-        labels = None
-        if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
-            labels = engine.labels(box.unit_of(release.centroids))
+    with _account(request, work.name) as account:
+        ledger = Ledger(request.epsilon, parent=account)
+        data = open_data(X, request.engine)
+        names = request.feature_names or data.names or _column_names(X)
+        share = _bounds_share(request, data)
+        box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
+        offered = guarantee_of(claim_of(work), box, rng)
+        check_accepted(offered, accepted)
+        if isinstance(account, Account):
+            check_accountable(offered)
+        if share is not None:
+            assert data.chunks is not None
+            box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls)
+        with closing(data.engine(box)) as engine:
+            release = work.run(engine, k, ledger=ledger, rng=rng)
+            labels = None
+            if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
+                labels = engine.labels(box.unit_of(release.centroids))
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
     elif data.records is not None and not box.from_data:
@@ -160,15 +158,15 @@ def _method(request: FitRequest) -> Method:
     return method
 
 
-def _parent(request: FitRequest, note: str) -> Ledger | Account | None:
-    """Where spends are recorded besides the fit's own ledger. Refuses here what a durable ledger's cap forbids."""
+def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendListener | None]:
+    """The fit's account in the ledger, if there is one. A promised total that the ledger cannot pay is refused here."""
     ledger, dataset = request.ledger, request.dataset
     if ledger is None or isinstance(ledger, Ledger):
         if dataset is not None:
             raise MethodError(
                 "names the records in a durable ledger.", parameter="dataset", hint="Write {ledger='ledger.db'} too."
             )
-        return ledger
+        return nullcontext(None) if ledger is None else ledger.account(request.epsilon)
     if dataset is None:
         raise MethodError(
             "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."

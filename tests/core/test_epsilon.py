@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from decimal import ROUND_UP, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkmeans.core.epsilon import NANO, Epsilon
+from dpkmeans.core.epsilon import NANO, Epsilon, format_epsilon
 from dpkmeans.errors import BudgetError
 
 budgets = st.integers(1, 1000 * NANO).map(Epsilon)
@@ -49,6 +50,31 @@ def test_a_decimal_number_is_taken_as_written():
     assert Epsilon.of(np.float64(0.7)).fraction == Fraction(7, 10)
     assert float(Epsilon.of(0.3)) == 0.3
     assert str(Epsilon.of(0.25)) == "0.25"
+
+
+def test_the_callers_decimal_context_changes_nothing():
+    with localcontext() as context:
+        context.prec, context.rounding = 2, ROUND_UP
+        assert Epsilon.of(0.135) == Epsilon(135_000_000)
+        assert Epsilon.of(1e-9) == Epsilon(1)
+        assert format_epsilon(0.135) == "0.135"
+
+
+@given(st.integers(-(10**13), 10**13).map(Epsilon))
+def test_a_budget_is_printed_to_the_last_nano(budget):
+    assert Fraction(str(budget)) == budget.fraction
+    assert format_epsilon(float(budget)) == str(budget)
+
+
+@given(st.floats(0, 1e6))
+def test_what_is_printed_of_an_epsilon_is_never_below_it(value):
+    printed = Fraction(format_epsilon(value))
+    assert Fraction(repr(value)) <= printed < Fraction(repr(value)) + Fraction(1, NANO)
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0000049, "1.0000049"), (123.456789123, "123.456789123"), (1.0, "1")])
+def test_a_budget_that_rounding_would_make_smaller_is_printed_in_full(value, text):
+    assert str(Epsilon.of(value)) == format_epsilon(value) == text
 
 
 def test_an_epsilon_is_its_own_epsilon():

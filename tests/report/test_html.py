@@ -16,11 +16,10 @@ from sklearn.exceptions import NotFittedError
 
 from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.errors import FileError
-from dpkmeans.privacy.ledger import Spend
 from dpkmeans.report import render_report, write_report
 from dpkmeans.report.derived import costs_of
 from dpkmeans.report.trajectory import frames_of

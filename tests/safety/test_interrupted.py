@@ -15,9 +15,8 @@ import pytest
 
 from dpkmeans import DPKMeans, DurableLedger
 from dpkmeans.cli.main import main
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.errors import FileError, LedgerError
-from dpkmeans.privacy.ledger import Spend
 from dpkmeans.privacy.randomness import SecureNoise
 from dpkmeans.storage.json_files import write_text
 

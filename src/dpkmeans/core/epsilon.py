@@ -1,16 +1,15 @@
-"""Privacy budgets as exact numbers: whole nano-epsilons, so that shares add up to their total."""
+"""Privacy budgets as exact numbers: whole nano-epsilons, so that shares add up to their total; and spends of them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 from dpkmeans.errors import BudgetError
 
 NANO = 10**9
-LARGEST = 1000
+MAX_EPSILON = 1000
 
 
 @dataclass(frozen=True, order=True)
@@ -40,13 +39,13 @@ class Epsilon:
             number = math.inf
         if not math.isfinite(number) or number <= 0:
             raise BudgetError(f"must be positive and finite; got {number}.", parameter=name, hint=example)
-        if number > LARGEST:
+        if number > MAX_EPSILON:
             raise BudgetError(
-                f"must be at most {LARGEST}; got {number}. A budget that large protects nothing.",
+                f"must be at most {MAX_EPSILON}; got {number}. A budget that large protects nothing.",
                 parameter=name,
                 hint="If that is meant, use {method='lloyd'} with {guarantee='none'}.",
             )
-        nano = int(Decimal(repr(number)) * NANO)
+        nano = int(Fraction(repr(number)) * NANO)
         if nano < 1:
             raise BudgetError(f"must be at least 1e-9; got {number}. Nothing useful can be released.", parameter=name)
         return cls(nano)
@@ -81,10 +80,46 @@ class Epsilon:
         each, odd = divmod(self.nano, n)
         if each == 0:
             raise BudgetError(
-                f"epsilon={float(self)} cannot be split into {n} shares of at least 1e-9. "
+                f"epsilon={self} cannot be split into {n} shares of at least 1e-9. "
                 "Use a larger epsilon, fewer steps or fewer features."
             )
         return tuple(Epsilon(each + (i < odd)) for i in range(n))
 
     def __str__(self) -> str:
-        return f"{float(self):.9g}"
+        return format_epsilon(self)
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One entry: a label and the budgets of the disjoint cells it was spent on (one, if it covers all records)."""
+
+    label: str
+    parts: tuple[Epsilon, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or min(self.parts).nano < 1:
+            raise BudgetError(f"A spend must be positive in every part; {self.label!r} is not.")
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """Parallel composition: a record lies in one of the disjoint cells, so the largest part counts."""
+        return max(self.parts)
+
+    @property
+    def composition(self) -> str:
+        """How the parts of this entry compose."""
+        return "parallel" if len(self.parts) > 1 else "sequential"
+
+
+def format_epsilon(value: float | Epsilon) -> str:
+    """A budget as it is printed: to the nano, rounded up where it is no whole number of them. Never too little.
+
+    >>> format_epsilon(1.0000049), format_epsilon(0.1 + 0.2), format_epsilon(Epsilon(-5))
+    ('1.0000049', '0.300000001', '-0.000000005')
+    """
+    if not isinstance(value, Epsilon):
+        if not math.isfinite(value):
+            return str(float(value))
+        value = Epsilon(math.ceil(Fraction(repr(float(value))) * NANO))
+    whole, part = divmod(abs(value.nano), NANO)
+    return f"{'-' * (value.nano < 0)}{whole}.{part:09d}".rstrip("0").rstrip(".")

@@ -11,10 +11,9 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.errors import FileError
-from dpkmeans.privacy.ledger import Spend
 from dpkmeans.storage.codec import (
     bounds_from_plain,
     bounds_to_plain,

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.errors import BudgetError
-
-NEIGHBOURS = "add or remove one record"
-
-
-@dataclass(frozen=True)
-class Spend:
-    """One entry: a label and the budgets of the disjoint cells it was spent on (one, if it covers all records)."""
-
-    label: str
-    parts: tuple[Epsilon, ...]
-
-    @property
-    def epsilon(self) -> Epsilon:
-        """Parallel composition: a record lies in one of the disjoint cells, so the largest part counts."""
-        return max(self.parts)
-
-    @property
-    def composition(self) -> str:
-        """How the parts of this entry compose."""
-        return "parallel" if len(self.parts) > 1 else "sequential"
 
 
 class SpendListener(Protocol):
-    """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an `Account` on disk."""
+    """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an account of one."""
 
     def record(self, spend: Spend) -> None:
         """Take in an entry, or raise `BudgetError`."""
@@ -43,7 +24,8 @@ class Ledger:
     """Spends in the order they were made. Entries compose sequentially: their sum is the realised total.
 
     `promised` is the cap. Without one the total is known only after the run, as in the paper. A `parent`
-    ledger, such as one for a whole data set, sees every spend as well, and either may refuse.
+    ledger, such as one for a whole data set, sees every spend as well, and either may refuse. It counts in the process
+    that made it: in a forked child, where it is a copy, it refuses.
 
     Formal guarantee: epsilon-DP for add/remove-one neighbours by basic composition over entries and parallel
     composition over the disjoint cells within one. Replace-one neighbours are two steps apart: twice epsilon.
@@ -60,6 +42,8 @@ class Ledger:
         self._parent = parent
         self._spends: list[Spend] = []
         self._spent = Epsilon(0)
+        self._reserved = Epsilon(0)
+        self._pid = os.getpid()
         self._lock = threading.RLock()
 
     @property
@@ -79,10 +63,34 @@ class Ledger:
 
     @property
     def remaining(self) -> Epsilon:
-        """What the promise leaves; an error where nothing was promised."""
+        """What the promise leaves besides what fits have reserved; an error where nothing was promised."""
         if self.promised is None:
             raise BudgetError("This method splits a total, and none was given.", hint="Write, say, {epsilon=1.0}.")
-        return self.promised - self.spent
+        return self.promised - self.spent - self._reserved
+
+    @contextmanager
+    def account(self, promised: float | Epsilon | None = None) -> Iterator[SpendListener]:
+        """The parent for the `Ledger` of one fit, as long as the `with` statement lasts.
+
+        A promised total is reserved at the beginning, or refused before anything is spent. At the end, and after an
+        error too, what was not drawn is free again: only what was drawn is spent.
+        """
+        check_process(self._pid)
+        if promised is None:
+            yield self
+            return
+        total, above = Epsilon.of(promised), self._parent
+        with above.account(total) if isinstance(above, Ledger) else nullcontext(above) as parent:
+            with self._lock:
+                self._check(total, "the whole fit")
+                self._reserved += total
+            reservation = _Reservation(self, total, parent)
+            try:
+                yield reservation
+            finally:
+                with self._lock:
+                    self._reserved -= reservation.left
+                    reservation.left = Epsilon(0)
 
     def spend(self, epsilon: Epsilon, label: str) -> None:
         """Record a spend on all records, or refuse it. Call before anything is drawn."""
@@ -94,18 +102,51 @@ class Ledger:
 
     def record(self, spend: Spend) -> None:
         """Take in an entry, or refuse it; a parent is asked first, so that nothing is drawn that it refuses."""
+        check_process(self._pid)
         with self._lock:
-            self._check(spend)
+            self._check(spend.epsilon, spend.label)
             if self._parent is not None:
                 self._parent.record(spend)
-            self._spends.append(spend)
-            self._spent += spend.epsilon
+            self._take(spend)
 
-    def _check(self, spend: Spend) -> None:
-        if not spend.parts or min(spend.parts).nano < 1:
-            raise BudgetError(f"A spend must be positive in every part; {spend.label!r} is not.")
-        if self.promised is not None and self.spent + spend.epsilon > self.promised:
+    def _take(self, spend: Spend) -> None:
+        self._spends.append(spend)
+        self._spent += spend.epsilon
+
+    def _check(self, epsilon: Epsilon, label: str) -> None:
+        if self.promised is not None and epsilon > self.remaining:
             raise BudgetError(
-                f"{spend.label!r} asks for epsilon={spend.epsilon}, but only {self.remaining} of the "
-                f"promised {self.promised} is left. Nothing was drawn for it. Raise epsilon, or ask for less."
+                f"{label!r} asks for epsilon={epsilon}, but only {self.remaining} of the promised {self.promised} is "
+                "left. Nothing was drawn for it. Raise epsilon, or ask for less."
             )
+
+
+class _Reservation:
+    """What a fit may still spend of the total that it reserved in a ledger."""
+
+    def __init__(self, ledger: Ledger, left: Epsilon, parent: SpendListener | None) -> None:
+        self.ledger, self.left, self.parent = ledger, left, parent
+
+    def record(self, spend: Spend) -> None:
+        """Turn a part of the reservation into a spend, or refuse what goes beyond it."""
+        check_process(self.ledger._pid)
+        with self.ledger._lock:
+            if spend.epsilon > self.left:
+                raise BudgetError(
+                    f"{spend.label!r} asks for epsilon={spend.epsilon}, but the fit has only {self.left} left of what "
+                    "it reserved. Nothing was drawn for it. Raise epsilon, or ask for less."
+                )
+            if self.parent is not None:
+                self.parent.record(spend)
+            self.left -= spend.epsilon
+            self.ledger._reserved -= spend.epsilon
+            self.ledger._take(spend)
+
+
+def check_process(pid: int) -> None:
+    """Refuse in a forked child what counts in the memory of the process `pid`."""
+    if pid != os.getpid():
+        raise BudgetError(
+            "This ledger came into this process by a fork. It is a copy, which cannot know what the other process "
+            "spends. Share a DurableLedger, or make a ledger after the fork."
+        )

@@ -13,14 +13,14 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
-from dpkmeans.core.epsilon import LARGEST, Epsilon
+from dpkmeans.core.epsilon import MAX_EPSILON, Epsilon, Spend
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.privacy.ledger import Ledger, Spend
+from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.codec import (
     bounds_from_plain,
@@ -110,7 +110,7 @@ class Synopsis:
         from dpkmeans.methods.registry import make_method
 
         k = check_n_clusters(n_clusters)
-        scratch = Ledger(float(LARGEST))  # what goes in here is about released values
+        scratch = Ledger(float(MAX_EPSILON))  # what goes in here is about released values
         return make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
 
     def explore(self, ks: Iterable[int], *, random_state: Any = None) -> list[Explored]:

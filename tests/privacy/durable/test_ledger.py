@@ -17,12 +17,11 @@ import pytest
 from sklearn.base import clone
 
 from dpkmeans import DPKMeans, DurableLedger, Ledger
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.exact import Exact
 from dpkmeans.errors import BudgetError, GuaranteeError, LedgerError, MethodError, UnsettledWarning
 from dpkmeans.privacy.durable import sqlite as database
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry, verify
-from dpkmeans.privacy.ledger import Spend
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
 
@@ -164,6 +163,36 @@ def test_settling_twice_gives_back_once(store):
     assert store.dataset("visits").spent == Epsilon.of(0.1)
 
 
+def test_nothing_is_settled_that_was_not_reserved_nor_twice_nor_beyond_it(store):
+    store.add("sales", 1.0)
+    store.reserve("visits", Epsilon.of(0.5), fit="a", label="")
+    store.spend("visits", Epsilon.of(0.5), fit="b", label="")
+    for dataset, fit in (("visits", "b"), ("visits", "c"), ("sales", "a")):
+        with pytest.raises(MethodError, match="no open reservation"):
+            store.settle(dataset, Epsilon(1), fit=fit, label="")
+    for unused in (Epsilon(500_000_001), Epsilon(-1)):
+        with pytest.raises(BudgetError, match="cannot give back"):
+            store.settle("visits", unused, fit="a", label="")
+    store.settle("visits", Epsilon.of(0.2), fit="a", label="")
+    with pytest.raises(MethodError, match="no open reservation"):
+        store.settle("visits", Epsilon(1), fit="a", label="")
+    with pytest.raises(MethodError, match="has entries"):
+        store.reserve("visits", Epsilon(1), fit="a", label="")
+    assert kinds(store) == ["create", "create", "reserve", "spend", "settle"]
+    assert store.dataset("visits").spent == Epsilon.of(0.8)
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize("nano", [0, -1, -(10**9)])
+def test_no_amount_below_one_nano_is_spent_or_reserved(store, nano):
+    for charge in (store.spend, store.reserve):
+        with pytest.raises(BudgetError, match="at least 1e-9"):
+            charge("visits", Epsilon(nano), fit="a", label="")
+    with pytest.raises(BudgetError, match="positive"):
+        store.account("visits").record(spend(nano))
+    assert kinds(store) == ["create"]
+
+
 def test_a_promise_that_cannot_be_settled_stays_spent_and_the_result_is_kept(store, monkeypatch):
     def full(*_, **__):
         raise LedgerError("the disk is full.")
@@ -254,7 +283,7 @@ def test_processes_share_a_cap_to_the_nano(store):
         "import sys\n"
         "from dpkmeans.errors import BudgetError\n"
         "from dpkmeans.core.epsilon import Epsilon\n"
-        "from dpkmeans.privacy.ledger import Spend\n"
+        "from dpkmeans.core.epsilon import Spend\n"
         "from dpkmeans.privacy.durable.ledger import DurableLedger\n"
         "account = DurableLedger(sys.argv[1]).account('visits')\n"
         "for _ in range(12):\n"

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
 from dpkmeans.privacy.durable.hash_chain import (
     BEGINNING,
@@ -31,7 +31,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     verify,
 )
 from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed
-from dpkmeans.privacy.ledger import Spend
+from dpkmeans.privacy.ledger import check_process
 from dpkmeans.storage.json_files import sync_folder
 
 MAX_NAME = 200
@@ -40,6 +40,7 @@ PATIENCE = 60.0
 
 _LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
 _LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
+_LATEST_OF_FIT = f"SELECT {COLUMNS} FROM entries WHERE fit = ? ORDER BY number DESC LIMIT 1"
 _ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
 _INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
 
@@ -136,29 +137,37 @@ class DurableLedger:
             raise _refusal(dataset, total, left)
         return Account(self, dataset, total, note)
 
-    def spend(self, dataset: str, kind: str, epsilon: Epsilon, *, fit: str, label: str) -> LedgerEntry:
+    def spend(self, dataset: str, epsilon: Epsilon, *, fit: str, label: str) -> LedgerEntry:
         """Commit a spend, or refuse it. On return it is on the disk."""
+        return self._file.write(lambda c: self._charge(c, "spend", dataset, epsilon, fit=fit, label=label))
 
-        def charge(connection: sqlite3.Connection) -> LedgerEntry:
-            before = self._latest(connection, dataset)
-            spent = before.spent + epsilon.nano
-            if spent > before.cap:
-                raise _refusal(dataset, epsilon, _as_dataset(before).remaining)
-            return self._append(
-                connection, kind, dataset, epsilon.nano, cap=before.cap, spent=spent, fit=fit, label=label
-            )
+    def reserve(self, dataset: str, total: Epsilon, *, fit: str, label: str) -> LedgerEntry:
+        """Commit the promised total of a fit as one spend, or refuse it. A fit reserves once."""
 
-        return self._file.write(charge)
+        def reserve(connection: sqlite3.Connection) -> LedgerEntry:
+            if connection.execute(_LATEST_OF_FIT, (fit,)).fetchone():
+                raise MethodError(f"fit {fit!r} has entries in {self.path} already. Open an account for each fit.")
+            return self._charge(connection, "reserve", dataset, total, fit=fit, label=label)
 
-    def settle(self, dataset: str, unused: Epsilon, *, fit: str, label: str) -> None:
-        """Give back what a finished fit reserved and did not use."""
+        return self._file.write(reserve)
 
-        def give_back(connection: sqlite3.Connection) -> None:
+    def settle(self, dataset: str, unused: Epsilon, *, fit: str, label: str) -> LedgerEntry:
+        """Give back what a finished fit reserved and did not use. A reservation is settled once."""
+
+        def give_back(connection: sqlite3.Connection) -> LedgerEntry:
+            row = connection.execute(_LATEST_OF_FIT, (fit,)).fetchone()
+            reserved = None if row is None else checked_entry(row)
+            if reserved is None or (reserved.kind, reserved.dataset) != ("reserve", dataset):
+                raise MethodError(f"fit {fit!r} has no open reservation for {dataset!r} in {self.path}.")
+            if not 0 <= unused.nano <= reserved.nano:
+                raise BudgetError(f"fit {fit!r} reserved {Epsilon(reserved.nano)}; it cannot give back {unused}.")
             before = self._latest(connection, dataset)
             spent = before.spent - unused.nano
-            self._append(connection, "settle", dataset, -unused.nano, cap=before.cap, spent=spent, fit=fit, label=label)
+            return self._append(
+                connection, "settle", dataset, -unused.nano, cap=before.cap, spent=spent, fit=fit, label=label
+            )
 
-        self._file.write(give_back)
+        return self._file.write(give_back)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -198,6 +207,15 @@ class DurableLedger:
             )
         return checked_entry(row)
 
+    def _charge(
+        self, connection: sqlite3.Connection, kind: str, dataset: str, epsilon: Epsilon, *, fit: str, label: str
+    ) -> LedgerEntry:
+        before, amount = self._latest(connection, dataset), Epsilon.of(epsilon)
+        spent = before.spent + amount.nano
+        if spent > before.cap:
+            raise _refusal(dataset, amount, _as_dataset(before).remaining)
+        return self._append(connection, kind, dataset, amount.nano, cap=before.cap, spent=spent, fit=fit, label=label)
+
     def _append(
         self, connection: sqlite3.Connection, kind: str, dataset: str, nano: int, *, cap: int, spent: int, **more: str
     ) -> LedgerEntry:
@@ -212,10 +230,10 @@ class DurableLedger:
 
 
 class Account:
-    """What one fit may spend from a data set: the parent of that fit's `Ledger`.
+    """What one fit may spend from a data set: the parent of that fit's `Ledger`, in the process that opened it.
 
     With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
-    every spend is an entry of its own.
+    every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent.
     """
 
     def __init__(self, store: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
@@ -227,19 +245,28 @@ class Account:
         self.spent = Epsilon(0)
         self.n_spends = 0
         self._reserved = False
+        self._pid = os.getpid()
         self._lock = threading.RLock()
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.settle()
 
     def record(self, spend: Spend) -> None:
         """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
+        check_process(self._pid)
         with self._lock:
             epsilon = spend.epsilon
             if self.promised is None:
                 label = f"{self.note}: {spend.label}" if self.note else spend.label
-                self.store.spend(self.dataset, "spend", epsilon, fit=self.fit, label=_short(label))
+                self.store.spend(self.dataset, epsilon, fit=self.fit, label=_short(label))
             elif self.spent + epsilon > self.promised:
                 raise _refusal(self.dataset, epsilon, self.promised - self.spent)
             elif not self._reserved:
-                self.store.spend(self.dataset, "reserve", self.promised, fit=self.fit, label=_short(self.note))
+                self.store.reserve(self.dataset, self.promised, fit=self.fit, label=_short(self.note))
                 self._reserved = True
             self.spent += epsilon
             self.n_spends += 1
@@ -249,6 +276,7 @@ class Account:
 
         Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
         """
+        check_process(self._pid)
         with self._lock:
             if not self._reserved or self.promised is None:
                 return
