@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.main import DONE, FAULT, VIOLATION
+from dpkmeans.cli.options import Json, all_cores
 
 if TYPE_CHECKING:
     from dpkmeans.audit.auditor import AuditReport, Finding
-    from dpkmeans.audit.auditor import Progress as Report
 
 KIND = "dpkmeans audit"
 VERSION = 1
@@ -35,7 +28,7 @@ def audit(
     confidence: float = 0.95,
     jobs: int | None = None,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Json = False,
 ) -> int:
     """Attack a method on synthetic neighbouring data sets, and report a lower bound on its epsilon.
 
@@ -70,13 +63,13 @@ def audit(
         from dpkmeans.storage.json_files import write_json
 
         targets = targets_of(method, epsilon)
-    with _progress() as report:
+    with output.progress("runs") as report:
         findings = run_audit(
             targets,
             runs=runs if runs is not None else QUICK if quick else Runs(),
             confidence=confidence,
-            jobs=jobs if jobs is not None else len(os.sched_getaffinity(0)),
-            progress=report,
+            jobs=all_cores() if jobs is None else jobs,
+            progress=lambda what, done, total: report(done, total, what),
         )
     if out is not None:
         write_json(out, KIND, VERSION, findings.to_dict())
@@ -116,16 +109,3 @@ def table_row(finding: Finding) -> list[str]:
         "-" if finding.claimed is None else f"{finding.claimed:.3g}",
         finding.verdict,
     ]
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """A bar on a terminal; elsewhere a line per pair. On stderr."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda what, done, total: output.note(f"{100 * done // total:3d} % {what}")
-        return
-    columns = BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(), TextColumn("{task.description}")
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -70,3 +71,8 @@ class Spending:
 
 
 ANY, OWN = Reading(), Spending()
+
+
+def all_cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from dpkmeans.methods.registry import MethodSpec
 
 _ANY_WIDTH = 10**6
+_EVERY = 5.0  # seconds between two lines of progress where there is no terminal
 _STYLES = {"proved": "bold green", "paper": "bold yellow", "none": "bold red"}
 
 
@@ -35,6 +38,47 @@ def status(message: str) -> Iterator[None]:
     else:
         note(message)
         yield
+
+
+class Report(Protocol):
+    """How far the work has come, and what is being done."""
+
+    def __call__(self, done: int, total: int, what: str = "") -> None:
+        """Show it."""
+
+
+@contextmanager
+def progress(unit: str) -> Iterator[Report]:
+    """Show on stderr how many of all `unit`s are done: a bar on a terminal, a plain line now and then elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _lines(unit)
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what="": bar.update(task, completed=done, total=total, description=what)
+
+
+def _lines(unit: str) -> Report:
+    began = last = time.monotonic()
+    last_what = ""
+
+    def report(done: int, total: int, what: str = "") -> None:
+        nonlocal last, last_what
+        now = time.monotonic()
+        if done < total and what == last_what and now - last < _EVERY:
+            return
+        last, last_what = now, what
+        left = f", about {_duration((now - began) / done * (total - done))} left" if done else ""
+        note(f"{done} of {total} {unit}{left}{what and f': {what}'}")
+
+    return report
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{round(seconds)} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
 def note(message: str) -> None:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Literal
 
 from dpkmeans.cli import output
+from dpkmeans.cli.options import Json, all_cores
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
     from dpkmeans.reproduction.reproduce import Result
-    from dpkmeans.reproduction.runner import Progress as Report
 
-EVERY = 5.0  # seconds between two lines where there is no terminal
 Part = Literal["iterations", "convergence", "quality", "theorems", "readings", "all"]
 
 
@@ -37,7 +28,7 @@ def reproduce(
     seed: int = 0,
     jobs: int | None = None,
     out: Path = Path("results"),
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Json = False,
 ) -> None:
     """Regenerate what the paper measures, and show it next to the paper's figures.
 
@@ -85,11 +76,11 @@ def reproduce(
             seed=seed,
             k=k,
         )
-    with _progress() as report:
+    with output.progress("cells") as report:
         result = run(
             order,
             out,
-            jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
+            jobs=all_cores() if jobs is None else jobs,
             progress=report,
             say=output.note,
         )
@@ -105,7 +96,7 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in _names(text))
     except ValueError:
-        raise MethodError(f"epsilons must be numbers with commas between them; got {text!r}.") from None
+        raise MethodError(f"must be numbers with commas between them; got {text!r}.", parameter="epsilons") from None
 
 
 def _print(result: Result) -> None:
@@ -178,36 +169,3 @@ def _with_error(row: dict[str, float], name: str, digits: int) -> str:
     if row.get(name) is None:
         return "-"
     return f"{row[name]:.{digits}f} ± {row[f'{name}_error']:.{digits}f}"
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """A bar with the time left on a terminal, a line now and then elsewhere. On stderr."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield _lines()
-        return
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines() -> Report:
-    began = last = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if done < total and now - last < EVERY:
-            return
-        last = now
-        left = f", about {_duration((now - began) / done * (total - done))} left" if done else ""
-        output.note(f"{done} of {total} cells{left}")
-
-    return report
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{round(seconds)} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
