@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -61,6 +62,18 @@ def test_only_the_cryptographic_source_itself_counts_as_not_seeded():
     assert Randomness.with_seed(1).seeded
     assert Randomness(np.random.default_rng(1), SeededNoise(1)).seeded
     assert Randomness(np.random.default_rng(1), Relabelled()).seeded
+
+
+def test_a_seeded_generator_of_either_kind_counts_as_seeded():
+    """Nobody can tell by a NumPy generator where it comes from, so only what `secure` made counts as not seeded."""
+    secure = Randomness.secure()
+    assert Randomness(np.random.default_rng(1), SecureNoise()).seeded
+    assert Randomness(np.random.default_rng(), SeededNoise(1)).seeded
+    assert replace(secure, generator=np.random.default_rng(1)).seeded
+    assert replace(secure, noise=SeededNoise(1)).seeded
+    assert not secure.seeded
+    with pytest.raises(TypeError):
+        Randomness(np.random.default_rng(1), SeededNoise(1), _fresh=True)
 
 
 def test_random_state_means_what_scikit_learn_means_by_it():
@@ -156,6 +169,7 @@ def test_opendps_switch_is_left_as_it_was(already_on):
     code = f"""
 import sys
 import numpy as np
+from dataclasses import replace
 from fractions import Fraction
 from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.randomness import SecureNoise

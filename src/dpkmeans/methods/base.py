@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import Engine
-from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
+from dpkmeans.core.epsilon import Spend
+from dpkmeans.core.guarantee import Claim, Guarantee, claim_of, guarantee_of
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.synopsis import Synopsis
 
 
 class Method(Protocol):
@@ -33,51 +35,61 @@ class Method(Protocol):
         ...
 
 
-def make_release(
-    method: Method,
-    engine: Engine,
-    centroids: FloatArray,
-    *,
-    ledger: Ledger,
-    rng: Randomness,
-    n_passes: int,
-    n_iter: int,
-    converged: bool | None = None,
-    transcript: tuple[PublishedZone, ...] = (),
-    parameters: dict[str, Any] | None = None,
-    sizes: FloatArray | None = None,
-    certificate: dict[str, Any] | None = None,
-) -> Release:
-    """A release of `centroids`, shape (k, d), in unit coordinates, with the ledger as it stands.
+@dataclass(frozen=True)
+class Outcome:
+    """What a run ended with: `centroids`, shape (k, d), in unit coordinates, and what the release tells besides."""
 
-    Those of a proved method lie in the box: a public start may not, and a grid step may reach over its edge. On a
-    synopsis any method is post-processing: the guarantee and the spends are the synopsis' own, and no pass is made.
+    centroids: FloatArray
+    n_passes: int
+    n_iter: int
+    converged: bool | None = None
+    transcript: tuple[PublishedZone, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    sizes: FloatArray | None = None
+    certificate: dict[str, Any] | None = None
+
+
+@runtime_checkable
+class Released(Protocol):
+    """An engine of released values, such as a synopsis, which knows what they cost."""
+
+    guarantee: Guarantee
+    epsilon_promised: float | None
+    spends: tuple[Spend, ...]
+    feature_names: tuple[str, ...] | None
+
+
+def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Ledger, rng: Randomness) -> Release:
+    """A release of the outcome, with the ledger as it stands.
+
+    Centroids of a proved method lie in the box: a public start may not, and a grid step may reach over its edge. On
+    released values any method is post-processing: guarantee and spends are those of the values, and no pass is made.
     """
     claim = claim_of(method)
     guarantee = guarantee_of(claim, engine.bounds, rng)
     promised = None if ledger.promised is None else float(ledger.promised)
-    spends, names = ledger.spends, None
-    if isinstance(engine, Synopsis):
+    spends, n_passes, names = ledger.spends, outcome.n_passes, None
+    if isinstance(engine, Released):
         guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
         n_passes, names = 0, engine.feature_names
-    places = engine.bounds.from_unit(np.array(centroids, dtype=np.float64))
+    centroids = engine.bounds.from_unit(np.array(outcome.centroids, dtype=np.float64))
     if "proved" in (claim.label, guarantee.label):
-        places = np.clip(places, engine.bounds.lower, engine.bounds.upper)
+        centroids = np.clip(centroids, engine.bounds.lower, engine.bounds.upper)
     return Release(
-        centroids=places,
+        centroids=centroids,
         method=method.name,
         guarantee=guarantee,
         bounds=engine.bounds,
         epsilon_promised=promised,
         spends=spends,
         n_passes=n_passes,
-        n_iter=n_iter,
-        converged=converged,
-        transcript=transcript,
-        parameters={name: _plain(value) for name, value in (parameters or {}).items()},
+        n_iter=outcome.n_iter,
+        converged=outcome.converged,
+        transcript=outcome.transcript,
+        parameters={name: _plain(value) for name, value in outcome.parameters.items()},
         feature_names=names,
-        sizes=None if sizes is None else tuple(map(float, sizes)),
-        certificate=certificate,
+        sizes=None if outcome.sizes is None else tuple(map(float, outcome.sizes)),
+        certificate=outcome.certificate,
     )
 
 

@@ -17,7 +17,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
-from dpkmeans.methods.base import make_release
+from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.initializers import SampledRows
 from dpkmeans.methods.loop.stopping import check_max_iter
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
@@ -69,9 +69,8 @@ class Gupt:
             "max_iter": self.max_iter,
             "setting": "paper" if self.in_paper else "proved",
         }
-        return make_release(
-            self, engine, centroids, ledger=ledger, rng=rng, n_passes=1, n_iter=1, parameters=parameters
-        )
+        outcome = Outcome(centroids, n_passes=1, n_iter=1, parameters=parameters)
+        return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
     def _shares(self, n: int, ledger: Ledger) -> tuple[Epsilon, ...]:
         if self.each is not None:

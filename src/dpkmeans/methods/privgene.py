@@ -19,7 +19,7 @@ from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.kernels.score_range import score_range
-from dpkmeans.methods.base import make_release
+from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.noisy_lloyd import is_paper_setting
 from dpkmeans.methods.record_count import RecordCount, record_count
 from dpkmeans.privacy.ledger import Ledger
@@ -78,16 +78,8 @@ class PrivGene:
             "rounds": rounds,
             "setting": "paper" if self.in_paper else "proved",
         }
-        return make_release(
-            self,
-            engine,
-            parents[0],
-            ledger=ledger,
-            rng=rng,
-            n_passes=rounds,
-            n_iter=rounds,
-            parameters=parameters,
-        )
+        outcome = Outcome(parents[0], n_passes=rounds, n_iter=rounds, parameters=parameters)
+        return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
     def _select(
         self,

@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -129,16 +129,19 @@ class Randomness:
 
     generator: np.random.Generator
     noise: NoiseSource
+    _fresh: bool = field(default=False, init=False, repr=False)
 
     @property
     def seeded(self) -> bool:
-        """True unless the noise is the cryptographic source itself; such a run is never `proved`."""
-        return type(self.noise) is not SecureNoise
+        """True unless `secure` made it: nobody can tell by a generator whether it was seeded. Never `proved` then."""
+        return not self._fresh
 
     @classmethod
     def secure(cls) -> Randomness:
         """Fresh from the operating system. No seed, and NumPy's global seed least of all, has a say in it."""
-        return cls(np.random.default_rng(), SecureNoise())
+        made = cls(np.random.default_rng(), SecureNoise())
+        object.__setattr__(made, "_fresh", True)
+        return made
 
     @classmethod
     def with_seed(cls, seed: int) -> Randomness:

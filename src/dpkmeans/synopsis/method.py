@@ -15,7 +15,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import WeakSignalWarning
-from dpkmeans.methods.base import make_release
+from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.solver import solve
 from dpkmeans.methods.loop.stopping import Repeats
@@ -78,12 +78,8 @@ class SynopsisMethod:
             centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
             step = Step(moved.centroids, radius, plan.extrapolation)
         places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
-        return make_release(
-            self,
-            engine,
+        outcome = Outcome(
             places,
-            ledger=ledger,
-            rng=rng,
             n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
             n_iter=len(end.costs),
             converged=True,
@@ -92,18 +88,15 @@ class SynopsisMethod:
             sizes=sizes,
             certificate=make_certificate(points, end, step, apart),
         )
+        return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
     def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
         """Centroids out of a released synopsis, at no further cost."""
         points = pad_with_uniform(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
         places, apart = separate_duplicates(end.centroids, engine.bounds.unit_box, rng.generator)
-        return make_release(
-            self,
-            engine,
+        outcome = Outcome(
             places,
-            ledger=Ledger(),
-            rng=rng,
             n_passes=0,
             n_iter=len(end.costs),
             converged=True,
@@ -112,6 +105,7 @@ class SynopsisMethod:
             sizes=end.sizes,
             certificate=make_certificate(points, end, None, apart),
         )
+        return make_release(self, outcome, engine, ledger=Ledger(), rng=rng)
 
     def _radius(
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness

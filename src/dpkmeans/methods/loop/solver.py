@@ -14,7 +14,7 @@ from dpkmeans.core.exact import Exact
 from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import NotConvergedWarning
-from dpkmeans.methods.base import make_release
+from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import Schedule, ScheduleInput, StepBudget
 from dpkmeans.methods.loop.initializers import Initializer
 from dpkmeans.methods.loop.stopping import StopRule
@@ -178,15 +178,12 @@ class IterativeMethod:
                 ),
                 stacklevel=3,
             )
-        return make_release(
-            self,
-            engine,
+        outcome = Outcome(
             self.final.centroids(engine, end, ledger=ledger, rng=rng),
-            ledger=ledger,
-            rng=rng,
             n_passes=end.passes,
             n_iter=end.n_steps,
             converged=end.stopped if self.stop.until_repeat else None,
             transcript=transcript_of(engine.bounds, end.moves, centroids=self.publish_centroids),
             parameters=self.parameters,
         )
+        return make_release(self, outcome, engine, ledger=ledger, rng=rng)
