@@ -32,6 +32,7 @@ import numpy as np
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError
 from dpkmeans.privacy.durable.ledger import Account, DurableLedger
 from dpkmeans.privacy.ledger import Ledger
@@ -42,7 +43,7 @@ WRITERS = 8
 POINTS = ("before the commit", "between commit and noise", "between noise and release")
 WIDE, TIGHT = "wide", "tight"
 TOTAL = Epsilon(30_000)
-EXACT = Exact(np.array([1000], dtype=np.int64))
+EXACT = Exact(np.array([1000], dtype=np.int64), Sensitivity.of_row((1,)))
 
 
 class Writer:
@@ -97,7 +98,7 @@ class Writer:
                 self.draws = 0
                 ledger = Ledger(promised, parent=self.account)
                 for number, share in enumerate(TOTAL.over(4)):
-                    Laplace(share, 1).release(EXACT, ledger=ledger, rng=self.rng, label=f"draw {number}")
+                    Laplace(share).release(EXACT, ledger=ledger, rng=self.rng, label=f"draw {number}")
                 self.note("release")
                 self.account.settle()
             except BudgetError:
@@ -220,7 +221,7 @@ def main() -> int:
         store = DurableLedger.create(folder / "ledger.db", analyst="kill test")
         store.add(WIDE, 1000.0)
         store.add(TIGHT, given.cap)
-        Laplace(TOTAL, 1).release(EXACT, ledger=Ledger(), rng=Randomness.secure(), label="loads what forks then share")
+        Laplace(TOTAL).release(EXACT, ledger=Ledger(), rng=Randomness.secure(), label="loads what forks then share")
         start = time.monotonic()
         done = storm(store, folder, given.kills)
         result = {**done, "seconds": round(time.monotonic() - start, 1), **judge(store, folder)}

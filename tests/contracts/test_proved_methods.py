@@ -120,14 +120,17 @@ class WatchedNoise(SeededNoise):
         self.watch.scales.append(scale)
 
 
-def change_of(mechanism) -> int:
+def change_of(mechanism, sensitivity) -> int:
     """By how much the noise has to hide a change, in the units of its scale; see the mechanism's own proof page."""
     match mechanism:
         case mechanisms.PermuteAndFlip():
-            return 2 * mechanism.sensitivity
+            return sensitivity.gap
         case mechanisms.PrivTreeSplits():
             return mechanism.LOSSES
-    return mechanism.sensitivity
+        case mechanisms.LInfLaplace():
+            assert sensitivity.one_row
+            return sensitivity.linf
+    return sensitivity.l1
 
 
 @contextmanager
@@ -139,7 +142,9 @@ def watched(monkeypatch):
             watch.scales = []
             released = _release(self, exact, ledger=ledger, rng=rng, label=label)
             assert watch.scales, f"{label} recorded a spend and drew nothing"
-            assert min(watch.scales) * self.epsilon.fraction >= change_of(self), f"{label} drew too little noise"
+            assert min(watch.scales) * self.epsilon.fraction >= change_of(self, exact.sensitivity), (
+                f"{label} drew too little noise"
+            )
             watch.spent.append(self.epsilon)
             watch.scales = None
             return released

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpkmeans.core.query import Sensitivity
+
 
 @contextmanager
 def dask_client(n_workers=2):
@@ -102,6 +104,7 @@ class SlowCount:
     """A query that takes its time, so that a process can be killed in the middle of a pass."""
 
     shape = (1, 1)
+    sensitivity = Sensitivity.of_row((1,))
 
     def add(self, tiles, n, table):
         time.sleep(0.1)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import lloyd_by_passes
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.engines.memory import CHUNK, MemoryEngine
 from dpkmeans.errors import DataError
 from dpkmeans.kernels.simd_f32 import LANES
@@ -244,7 +245,8 @@ def test_one_record_more_changes_one_block_and_no_other():
 
 def test_each_record_is_dealt_uniformly():
     """χ² of 8000 records over 4 blocks: false alarms 1e-6 of all seeds; the seed is fixed."""
-    counts = [reveal(b.count(), why=WHY) for b in unit_engine(np.zeros((8000, 1))).blocks(4, np.random.default_rng(8))]
+    blocks = unit_engine(np.zeros((8000, 1))).blocks(4, np.random.default_rng(8))
+    counts = [int(reveal(b.count(), why=WHY)) for b in blocks]
     assert sum((c - 2000) ** 2 / 2000 for c in counts) < 30.7
     assert len(set(counts)) > 1  # dealt by chance, not in turn
 
@@ -292,6 +294,7 @@ class Halves:
     """A query: how many records lie below and above one half in the first feature."""
 
     shape = (2, 1)
+    sensitivity = Sensitivity.of_row((1,))
 
     def add(self, tiles, n, table):
         first = tiles[:, 0, :].reshape(-1)[:n]

@@ -41,7 +41,7 @@ def test_the_estimate_spends_its_share_once_with_sensitivity_d(monkeypatch):
     release = Laplace.release
 
     def watched(self, exact, **options):
-        seen.append((self.epsilon, self.sensitivity, options["label"]))
+        seen.append((self.epsilon, exact.sensitivity.l1, options["label"]))
         return release(self, exact, **options)
 
     monkeypatch.setattr(Laplace, "release", watched)

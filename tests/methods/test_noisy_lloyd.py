@@ -58,7 +58,7 @@ def answers_of_one_step(engine: MemoryEngine, centroids: np.ndarray, monkeypatch
     seen: list[tuple[int, np.ndarray]] = []
 
     def release(self, exact, *, ledger, rng, label):
-        seen.append((self.sensitivity, reveal(exact, why="a test")))
+        seen.append((exact.sensitivity.l1, reveal(exact, why="a test")))
         return seen[-1][1]
 
     budget = StepBudget(counts=Epsilon.of(1.0), sums=Epsilon.of(1.0))
@@ -88,7 +88,7 @@ def test_no_record_moves_a_count_or_a_sum_by_more_than_its_sensitivity(monkeypat
             for record in with_one:
                 place = int(rng.integers(len(records) + 1))
                 neighbour = MemoryEngine.of_records(np.insert(records, place, record, axis=0), box, n_threads=1)
-                table = reveal(neighbour.cell_statistics(centroids).map(CellStatistics.integers), why="a test")
+                table = reveal(neighbour.cell_statistics(centroids), why="a test").integers()
                 residuals = (table[:, 1:] - middle * table[:, :1])[:, wide]
                 # the L1 norm over all entries, which Laplace is promised
                 change = [int(np.abs(table[:, 0] - counts).sum()), int(np.abs(residuals - sums).sum())]

@@ -114,8 +114,7 @@ def test_every_round_selects_ten_different_candidates_and_the_last_one():
     assert float(ledger.spends[0].epsilon) == pytest.approx(1 / 80)
     method = privgene()
     candidates = np.random.default_rng(1).random((200, 2, 2))
-    box = method._box(engine)
-    chosen = method._select(engine, candidates, box, Epsilon.of(1.0), 10, 1, Ledger(1.0), Randomness.secure())
+    chosen = method._select(engine, candidates, Epsilon.of(1.0), 10, 1, Ledger(1.0), Randomness.secure())
     assert len({c.tobytes() for c in chosen}) == 10
 
 
@@ -132,9 +131,11 @@ def test_the_papers_setting_takes_the_range_over_the_records_and_is_labelled_pap
     engine = MemoryEngine.of_records(np.random.default_rng(0).uniform(45, 55, (100, 2)), box, n_threads=1)
     method = privgene(setting="paper")
     assert method.claim.label == "paper"
-    lower, upper = method._box(engine)
-    assert (lower > 0.4).all()
-    assert (upper < 0.6).all()
+    candidates = np.random.default_rng(1).random((20, 2, 2))
+    declared, used = engine.costs(candidates).sensitivity.gap, method._costs(engine, candidates).sensitivity.gap
+    assert declared == score_range(candidates, np.zeros(2), np.ones(2))
+    assert score_range(candidates, np.full(2, 0.46), np.full(2, 0.54)) < used
+    assert used < score_range(candidates, np.full(2, 0.4), np.full(2, 0.6)) < declared
     release = method.run(engine, 2, ledger=Ledger(1.0), rng=Randomness.secure())
     assert release.guarantee.label == "paper"
 

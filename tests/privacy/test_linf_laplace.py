@@ -12,6 +12,7 @@ import pytest
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.privacy import linf_laplace
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import LInfLaplace
@@ -126,7 +127,7 @@ def test_a_saturated_draw_goes_on_in_whole_integers_and_the_release_saturates(ti
     assert times * SATURATED <= norms[-1] < times * SATURATED + 10**5
     assert max(norms[:-1]) < 10**5
     rng = Randomness(np.random.default_rng(0), Saturating(times))
-    values = np.zeros((4, 3), dtype=np.int64)
-    released = LInfLaplace(Epsilon.of(0.02), 1).release(Exact(values), ledger=Ledger(), rng=rng, label="x")
+    zeros = Exact(np.zeros((4, 3), dtype=np.int64), Sensitivity.of_row((1, 1, 1)))
+    released = LInfLaplace(Epsilon.of(0.02)).release(zeros, ledger=Ledger(), rng=rng, label="x")
     assert released.dtype == np.int64
     assert np.abs(released[:-1]).max() < 10**5

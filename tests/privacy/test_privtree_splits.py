@@ -13,6 +13,7 @@ from scipy.stats import beta, chisquare
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError, DataError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import PrivTreeSplits, _scale
@@ -133,6 +134,11 @@ def test_the_bias_is_a_whole_number_at_least_the_scale_times_the_logarithm_of_tw
             assert math.ceil(scale * PrivTreeSplits.LN2_ABOVE) >= exact
 
 
+def counted(cells) -> Exact:
+    """Counts of cells, of which one record changes one by 1."""
+    return Exact(np.array(cells)[:, None], Sensitivity.of_row((1,)))
+
+
 # --- the law that is drawn --------------------------------------------------------------------------
 
 
@@ -144,7 +150,7 @@ def test_shapes_are_drawn_by_their_law_and_by_no_smaller_scale(most_leaves, rng,
     mechanism = PrivTreeSplits(epsilon, most_leaves)
     seen: Counter = Counter()
     for _ in range(runs):
-        depths, prefixes = mechanism.release(Exact(np.array(cells)), ledger=Ledger(), rng=rng, label="shape")
+        depths, prefixes = mechanism.release(counted(cells), ledger=Ledger(), rng=rng, label="shape")
         seen[frozenset(zip(depths.tolist(), prefixes.tolist(), strict=True))] += 1
 
     def p_value(scale: float) -> float:
@@ -169,7 +175,7 @@ def test_leaves_tile_the_cells_and_never_pass_the_cap():
         for seed in range(20):
             cells = rng.integers(0, 200, 64) * (rng.random(64) < 0.3)
             depths, prefixes = PrivTreeSplits(Epsilon.of(1.0), most_leaves).release(
-                Exact(cells), ledger=Ledger(), rng=Randomness.with_seed(seed), label="shape"
+                counted(cells), ledger=Ledger(), rng=Randomness.with_seed(seed), label="shape"
             )
             assert 1 <= len(depths) <= most_leaves
             covered = np.concatenate(
@@ -182,7 +188,7 @@ def test_many_records_split_and_none_do_not():
     empty, full = np.zeros(256, np.int64), np.full(256, 10**6)
     for cells, wanted in ((empty, range(1, 20)), (full, [256])):
         depths, _ = PrivTreeSplits(Epsilon.of(1.0), 1000).release(
-            Exact(cells), ledger=Ledger(), rng=Randomness.with_seed(0), label="shape"
+            counted(cells), ledger=Ledger(), rng=Randomness.with_seed(0), label="shape"
         )
         assert len(depths) in wanted
 
@@ -204,7 +210,7 @@ def test_one_call_records_its_budget_once_and_before_the_first_draw():
             return rng.noise.loss(change, scale)
 
     PrivTreeSplits(Epsilon.of(0.5), 8).release(
-        Exact(np.full(16, 99)), ledger=ledger, rng=Randomness(rng.generator, Spy()), label="shape"
+        counted(np.full(16, 99)), ledger=ledger, rng=Randomness(rng.generator, Spy()), label="shape"
     )
     assert [(s.label, float(s.epsilon)) for s in ledger.spends] == [("shape", 0.5)]
     assert set(drawn) == {Epsilon.of(0.5)}
@@ -213,10 +219,17 @@ def test_one_call_records_its_budget_once_and_before_the_first_draw():
 def test_a_call_past_the_cap_and_unfit_values_are_refused_before_anything_is_spent():
     rng, ledger = Randomness.with_seed(0), Ledger(0.1)
     with pytest.raises(BudgetError):
-        PrivTreeSplits(Epsilon.of(0.5), 8).release(Exact(np.zeros(4, np.int64)), ledger=ledger, rng=rng, label="shape")
-    for wrong in (np.zeros(4), np.zeros((2, 2), np.int64), np.array([], np.int64)):
+        PrivTreeSplits(Epsilon.of(0.5), 8).release(
+            counted(np.zeros(4, np.int64)), ledger=ledger, rng=rng, label="shape"
+        )
+    for wrong in (np.zeros((4, 1)), np.zeros((2, 2), np.int64), np.zeros((0, 1), np.int64)):
         with pytest.raises(DataError):
-            PrivTreeSplits(Epsilon.of(0.05), 8).release(Exact(wrong), ledger=ledger, rng=rng, label="shape")
+            PrivTreeSplits(Epsilon.of(0.05), 8).release(
+                Exact(wrong, Sensitivity.of_row((1,))), ledger=ledger, rng=rng, label="shape"
+            )
+    two = Exact(np.zeros((4, 1), np.int64), Sensitivity.of_row((2,)))
+    with pytest.raises(BudgetError, match="one count by 1"):
+        PrivTreeSplits(Epsilon.of(0.05), 8).release(two, ledger=ledger, rng=rng, label="shape")
     assert ledger.spends == ()
     with pytest.raises(BudgetError):
         PrivTreeSplits(Epsilon(0), 8)
@@ -235,7 +248,7 @@ def loss_at_least(mechanism: PrivTreeSplits, cells: tuple[int, ...], runs: int) 
     for extra in (0, 1):
         rng, answer = Randomness.with_seed(extra), np.array(cells)
         answer[0] += extra
-        shapes = (mechanism.release(Exact(answer), ledger=Ledger(), rng=rng, label="x") for _ in range(runs))
+        shapes = (mechanism.release(counted(answer), ledger=Ledger(), rng=rng, label="x") for _ in range(runs))
         counts.append(sum(int(depths[prefixes == 0].max()) == 3 for depths, prefixes in shapes))
     without, with_record = counts
     most = beta.ppf(1 - ALARM / 2, without + 1, runs - without)

@@ -17,6 +17,7 @@ from scipy import stats
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.privacy import linf_laplace
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
@@ -221,10 +222,10 @@ def test_below_is_uniform_in_its_leading_digits_for_a_large_bound(name):
 def test_releases_of_laplace_and_cube_have_the_scale_of_sensitivity_over_epsilon(name):
     rng, epsilon, sensitivity = RUNS[name](), Epsilon.of(0.3), 2**20
     scale = Fraction(sensitivity) / epsilon.fraction
-    zeros = Exact(np.zeros((15_000, 2), dtype=np.int64))
-    laplace = Laplace(epsilon, sensitivity).release(zeros, ledger=Ledger(), rng=rng, label="x")
+    zeros = Exact(np.zeros((15_000, 2), dtype=np.int64), Sensitivity(l1=sensitivity, linf=sensitivity, one_row=True))
+    laplace = Laplace(epsilon).release(zeros, ledger=Ledger(), rng=rng, label="x")
     judge(laplace.ravel(), laplace_law, scale)
-    noise = LInfLaplace(epsilon, sensitivity).release(zeros, ledger=Ledger(), rng=rng, label="x")
+    noise = LInfLaplace(epsilon).release(zeros, ledger=Ledger(), rng=rng, label="x")
     judge(np.abs(noise).max(axis=1), norm_law(2), scale)
 
 
@@ -237,7 +238,7 @@ def test_choice_has_the_law_of_permute_and_flip(name):
     for kept in itertools.product([0, 1], repeat=5):
         if any(kept):
             law += np.array(kept) / sum(kept) * np.prod(np.where(kept, stay, 1 - stay))
-    choice, exact = PermuteAndFlip(epsilon, 2), Exact(np.array(scores))
+    choice, exact = PermuteAndFlip(epsilon), Exact(np.array(scores), Sensitivity(gap=4))
     drawn = [choice.release(exact, ledger=Ledger(), rng=rng, label="x") for _ in range(runs)]
     assert law.sum() == pytest.approx(1)
     assert stats.chisquare(np.bincount(drawn, minlength=5), law * runs).pvalue > FALSE_ALARM

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.estimator import DEFAULT_METHOD, DPKMeans
 from dpkmeans.methods.registry import make_method
@@ -147,7 +148,9 @@ class Blind(SeededNoise):
 
 def blind(self, exact, *, ledger, rng, label, release=mechanisms.LInfLaplace.release):
     """`LInfLaplace.release` of zeros instead of the values."""
-    return release(self, exact.map(np.zeros_like), ledger=ledger, rng=rng, label=label)
+    return release(
+        self, Exact(np.zeros_like(reveal(exact, why="a test")), exact.sensitivity), ledger=ledger, rng=rng, label=label
+    )
 
 
 @pytest.mark.parametrize("d", [2, 6, 12])

@@ -15,9 +15,10 @@ from dpkmeans.audit.noise_sources import InBlocks, Recorder
 from dpkmeans.audit.protocols import Case, Sample, Target
 from dpkmeans.audit.scores import ChoiceRatio, Column, CubeRatio, LaplaceRatio, LowBits, Reaches, Score
 from dpkmeans.core.bounds import GRID, Bounds
-from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.engine import CellStatistics, cell_sensitivity
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.loop.budgets import noisy_mean_budget
 from dpkmeans.methods.loop.solver import Step, Update
@@ -25,7 +26,7 @@ from dpkmeans.methods.loop.updates import NoisyMean
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.residual_queries import UNIT, Residuals
+from dpkmeans.synopsis.residual_queries import Residuals
 
 SENSITIVITY = 64
 
@@ -38,11 +39,6 @@ class Releases(Protocol):
         """What it claims."""
         ...
 
-    @property
-    def sensitivity(self) -> int:
-        """What it takes one record to move."""
-        ...
-
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
         """The released values."""
         ...
@@ -50,11 +46,15 @@ class Releases(Protocol):
 
 @dataclass(frozen=True)
 class TableCase:
-    """A mechanism on rows of integers; `answer` is the row of D and `answer_with` that of D'."""
+    """A mechanism on rows of integers; `answer` is the row of D and `answer_with` that of D'.
+
+    `sensitivity` is what the rows declare.
+    """
 
     pair: str
     why: str
     mechanism: Releases
+    sensitivity: Sensitivity
     answer: tuple[int, ...]
     answer_with: tuple[int, ...]
     ratio: Score
@@ -64,7 +64,7 @@ class TableCase:
         row = self.answer_with if with_record else self.answer
         ledger = Ledger()
         table: IntArray = np.tile(np.array(row, dtype=np.int64), (runs, 1))
-        released = self.mechanism.release(Exact(table), ledger=ledger, rng=rng, label="audit")
+        released = self.mechanism.release(Exact(table, self.sensitivity), ledger=ledger, rng=rng, label="audit")
         return Sample(np.asarray(released, dtype=np.float64), np.array([float(ledger.spent)]))
 
     def scores(self) -> tuple[Score, ...]:
@@ -84,7 +84,8 @@ class ChoiceCase:
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """One choice after the other."""
-        exact = Exact(np.array(self.answer_with if with_record else self.answer, dtype=np.int64))
+        scores = np.array(self.answer_with if with_record else self.answer, dtype=np.int64)
+        exact = Exact(scores, Sensitivity(gap=2 * SENSITIVITY))
         rng = Randomness(rng.generator, InBlocks(rng.noise))
         ledger = Ledger()
         drawn = np.empty((runs, 1))
@@ -95,7 +96,7 @@ class ChoiceCase:
 
     def scores(self) -> tuple[Score, ...]:
         """The likelihood ratio and the index itself."""
-        scale = 2 * self.mechanism.sensitivity / float(self.mechanism.epsilon)
+        scale = 2 * SENSITIVITY / float(self.mechanism.epsilon)
         return ChoiceRatio(self.answer, self.answer_with, scale), Column(0, "index")
 
 
@@ -110,14 +111,15 @@ class TreeCase:
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """One shape after the other: the depth of the path's leaf, and the number of leaves."""
-        cells: IntArray = np.zeros(16, dtype=np.int64)
+        cells: IntArray = np.zeros((16, 1), dtype=np.int64)
         cells[0] = self.count + with_record
+        exact = Exact(cells, Sensitivity.of_row((1,)))
         rng = Randomness(rng.generator, InBlocks(rng.noise))
         ledger = Ledger()
         drawn = np.empty((runs, 2))
         for run in range(runs):
             ledger = Ledger()
-            depths, prefixes = self.mechanism.release(Exact(cells), ledger=ledger, rng=rng, label="audit")
+            depths, prefixes = self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
             drawn[run] = depths[prefixes == 0].max(), len(depths)
         return Sample(drawn, np.array([float(ledger.spent)]))
 
@@ -148,7 +150,7 @@ class StepCase:
         engine = MemoryEngine.of_records(np.zeros((1, d)), Bounds.of((0, 1), d), n_threads=1)
         noise, ledger = Recorder(rng.noise), Ledger()
         budget = noisy_mean_budget(self.epsilon, d, 1.0)
-        step = Step(1, engine, np.full((runs, d), 0.5), Exact(stats), budget)
+        step = Step(1, engine, np.full((runs, d), 0.5), Exact(stats, cell_sensitivity(engine.bounds)), budget)
         self.update.move(step, ledger=ledger, rng=Randomness(rng.generator, noise))
         return Sample(np.column_stack(noise.released).astype(np.float64), np.array([float(ledger.spent)]))
 
@@ -165,32 +167,35 @@ class StepCase:
 
 def laplace_cases(mechanism: Releases) -> tuple[TableCase, ...]:
     """The sensitivity spent on one entry, and shared by two."""
-    step = mechanism.sensitivity
+    step, declared = SENSITIVITY, Sensitivity(l1=SENSITIVITY)
     scale = step / float(mechanism.epsilon)
     moves = {
         "one entry": ("the whole sensitivity on one entry", (0, 0), (step, 0)),
         "two entries": ("the sensitivity shared by two entries", (0, 0), (step // 2, step - step // 2)),
     }
     return tuple(
-        TableCase(pair, why, mechanism, x, y, LaplaceRatio(x, y, (scale, scale))) for pair, (why, x, y) in moves.items()
+        TableCase(pair, why, mechanism, declared, x, y, LaplaceRatio(x, y, (scale, scale)))
+        for pair, (why, x, y) in moves.items()
     )
 
 
 def cube_cases(mechanism: Releases) -> tuple[TableCase, ...]:
     """All entries move, up or in both directions, or one of them."""
-    step = mechanism.sensitivity
-    zero = (0, 0, 0)
+    step = SENSITIVITY
+    zero, declared = (0, 0, 0), Sensitivity.of_row((step,) * 3)
     moves = {
         "all entries": ("a corner of the cube: the largest loss", (step, step, step)),
         "both signs": ("another corner", (step, -step, step)),
         "one entry": ("the middle of a face", (step, 0, 0)),
     }
-    return tuple(TableCase(pair, why, mechanism, zero, y, CubeRatio(zero, y)) for pair, (why, y) in moves.items())
+    return tuple(
+        TableCase(pair, why, mechanism, declared, zero, y, CubeRatio(zero, y)) for pair, (why, y) in moves.items()
+    )
 
 
 def choice_cases(mechanism: Releases) -> tuple[ChoiceCase, ...]:
     """Scores that move towards each other, and one that falls."""
-    step = mechanism.sensitivity
+    step = SENSITIVITY
     return (
         ChoiceCase("two scores meet", "the tight case of the proof", mechanism, (0, 2 * step), (step, step)),
         ChoiceCase("the best falls", "one score moves alone", mechanism, (0, step, step), (0, step, 0)),
@@ -208,7 +213,7 @@ def tree_cases(mechanism: PrivTreeSplits) -> tuple[TreeCase, ...]:
 
 def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
     """The synopsis' re-centring: a cell's count and residuals with cube noise, the record at a corner of the cell."""
-    mechanism = LInfLaplace(epsilon, UNIT)
+    mechanism = LInfLaplace(epsilon)
     cells = Residuals(np.array([[0.5, 0.5]]), np.array([[0.25, 0.25]]))
     others = np.array([[0.5, 0.5], [0.55, 0.45]])
 
@@ -224,7 +229,8 @@ def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
     cases = []
     for pair, (why, place) in places.items():
         without, with_record = row(others), row(np.vstack([others, [place]]))
-        cases.append(TableCase(pair, why, mechanism, without, with_record, CubeRatio(without, with_record)))
+        ratio = CubeRatio(without, with_record)
+        cases.append(TableCase(pair, why, mechanism, cells.sensitivity, without, with_record, ratio))
     return tuple(cases)
 
 
@@ -244,9 +250,9 @@ def mechanism_targets(epsilon: float) -> tuple[Target, ...]:
     """All mechanisms, and one step of each kind that uses them."""
     budget = Epsilon.of(epsilon)
     made: dict[str, tuple[Case, ...]] = {
-        "Laplace": laplace_cases(Laplace(budget, SENSITIVITY)),
-        "LInfLaplace": cube_cases(LInfLaplace(budget, SENSITIVITY)),
-        "PermuteAndFlip": choice_cases(PermuteAndFlip(budget, SENSITIVITY)),
+        "Laplace": laplace_cases(Laplace(budget)),
+        "LInfLaplace": cube_cases(LInfLaplace(budget)),
+        "PermuteAndFlip": choice_cases(PermuteAndFlip(budget)),
         "PrivTreeSplits": tree_cases(PrivTreeSplits(budget, 64)),
         "noisy-mean step": step_cases(NoisyMean(), budget),
         "re-centring step": recentring_cases(budget),

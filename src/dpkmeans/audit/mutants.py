@@ -30,6 +30,7 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.initializers import SampledRows
 from dpkmeans.methods.loop.solver import Move, Step, Update
@@ -53,13 +54,12 @@ class Thin:
 
     kind: type[Laplace] | type[LInfLaplace] | type[PermuteAndFlip]
     epsilon: Epsilon
-    sensitivity: int
     factor: float
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
         """Records epsilon and loses `factor` times as much."""
         ledger.spend(self.epsilon, label)
-        thin = self.kind(_more(self.epsilon, self.factor), self.sensitivity)
+        thin = self.kind(_more(self.epsilon, self.factor))
         return thin.release(exact, ledger=Ledger(), rng=rng, label=label)
 
 
@@ -68,26 +68,14 @@ class Forgetful:
     """Two releases, one spend: the second column's is not recorded."""
 
     epsilon: Epsilon
-    sensitivity: int
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
         """Records half of what it loses."""
-        half = Laplace(self.epsilon.share(0.5), self.sensitivity)
-        first = half.release(exact.map(lambda t: t[:, :1]), ledger=ledger, rng=rng, label=label)
-        second = half.release(exact.map(lambda t: t[:, 1:]), ledger=Ledger(), rng=rng, label=label)
-        return np.hstack([first, second])
-
-
-@dataclass(frozen=True)
-class PerFeature:
-    """The sensitivity of one feature, where a record moves all of them."""
-
-    epsilon: Epsilon
-    sensitivity: int
-
-    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
-        """Sound for one column; loses epsilon in each."""
-        return Laplace(self.epsilon, self.sensitivity).release(exact, ledger=ledger, rng=rng, label=label)
+        half, table = Laplace(self.epsilon.share(0.5)), reveal(exact, why=WHY)
+        first, second = (Exact(table[:, j : j + 1], exact.sensitivity) for j in range(2))
+        recorded = half.release(first, ledger=ledger, rng=rng, label=label)
+        forgotten = half.release(second, ledger=Ledger(), rng=rng, label=label)
+        return np.hstack([recorded, forgotten])
 
 
 @dataclass(frozen=True)
@@ -95,12 +83,11 @@ class FloatNoise:
     """NumPy's Laplace noise on float64: the right scale, and low bits that tell what it was added to."""
 
     epsilon: Epsilon
-    sensitivity: int
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
         """Answers in units of the sensitivity."""
         ledger.spend(self.epsilon, label)
-        values = reveal(exact, why=WHY) / self.sensitivity
+        values = reveal(exact, why=WHY) / SENSITIVITY
         return np.asarray(values + rng.generator.laplace(0.0, 1 / float(self.epsilon), values.shape))
 
 
@@ -109,14 +96,13 @@ class ClipsAfterSum:
     """Clips the sum to what n records inside the box could give, instead of each record to the box."""
 
     epsilon: Epsilon
-    sensitivity: int
     n_records: int
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
         """Noise for one record inside the box; a record far outside moves the sum farther."""
-        largest = self.n_records * self.sensitivity
-        clipped = exact.map(lambda sums: np.clip(sums, -largest, largest))
-        return Laplace(self.epsilon, self.sensitivity).release(clipped, ledger=ledger, rng=rng, label=label)
+        largest = self.n_records * SENSITIVITY
+        clipped = Exact(np.clip(reveal(exact, why=WHY), -largest, largest), exact.sensitivity)
+        return Laplace(self.epsilon).release(clipped, ledger=ledger, rng=rng, label=label)
 
 
 @dataclass(frozen=True)
@@ -192,9 +178,7 @@ def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[
     budget = Epsilon.of(epsilon)
     targets = []
     for factor in factors:
-        laplace, cube, choice = (
-            Thin(kind, budget, SENSITIVITY, factor) for kind in (Laplace, LInfLaplace, PermuteAndFlip)
-        )
+        laplace, cube, choice = (Thin(kind, budget, factor) for kind in (Laplace, LInfLaplace, PermuteAndFlip))
         made: dict[str, tuple[Case, ...]] = {
             "Laplace": laplace_cases(laplace)[:1],
             "LInfLaplace": cube_cases(cube)[:1],
@@ -210,9 +194,8 @@ def structural_targets(epsilon: float) -> tuple[Target, ...]:
     """Every fault that is not one of scale."""
     budget, step = Epsilon.of(epsilon), SENSITIVITY
     unit = step / float(budget)
-    forgets = Forgetful(budget, step)
-    per_feature, floats = PerFeature(budget, step), FloatNoise(budget, step)
-    clips, inside = ClipsAfterSum(budget, step, 10), 5 * step
+    forgets, floats, clips, inside = Forgetful(budget), FloatNoise(budget), ClipsAfterSum(budget, 10), 5 * step
+    per_feature = Laplace(budget)  # for the sensitivity of one feature, where a record moves all of them
     three = (step,) * 3
     return (
         _mutant(
@@ -239,7 +222,8 @@ def _mutant(name: str, cases: tuple[Case, ...], level: Any = "mechanism") -> Tar
 def _table(
     pair: str, mechanism: Any, answer: tuple[int, ...], answer_with: tuple[int, ...], scales: tuple[float, ...]
 ) -> TableCase:
-    return TableCase(pair, "the fault shows", mechanism, answer, answer_with, LaplaceRatio(answer, answer_with, scales))
+    ratio = LaplaceRatio(answer, answer_with, scales)
+    return TableCase(pair, "the fault shows", mechanism, Sensitivity(l1=SENSITIVITY), answer, answer_with, ratio)
 
 
 def _step(update: Update, budget: Epsilon) -> tuple[Case, ...]:
@@ -247,8 +231,7 @@ def _step(update: Update, budget: Epsilon) -> tuple[Case, ...]:
 
 
 def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
-    sound = recentring_cases(budget)[0]
-    return (replace(sound, mechanism=Thin(LInfLaplace, budget, sound.mechanism.sensitivity, factor)),)
+    return (replace(recentring_cases(budget)[0], mechanism=Thin(LInfLaplace, budget, factor)),)
 
 
 def _rows_start(epsilon: float) -> MethodCase:

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Query, Sensitivity
+from dpkmeans.errors import BudgetError
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,29 @@ class LloydEnd:
     stopped: bool
 
 
-class Query(Protocol):
-    """A table of whole numbers over public cells, to which each record adds to one row, by itself alone.
+def cell_sensitivity(bounds: Bounds) -> Sensitivity:
+    """A record lies in one cell, adds 1 to its count, and in feature j from 0 to `bounds.side[j]` to its sum."""
+    return Sensitivity.of_row((1, *bounds.side.tolist()))
 
-    What one record can add is public and stated by the query. Records come in tiles, see `kernels`.
+
+def cell_counts(exact: Exact[CellStatistics], steps: int = 1) -> Exact[IntArray]:
+    """Counts of the cells in so many steps a record, shape (k,). A record is in one cell."""
+    stats = reveal(exact, why="stays exact")
+    return Exact(np.rint(stats.counts * steps).astype(np.int64), Sensitivity.of_row((steps,)))
+
+
+def centred_sums(exact: Exact[CellStatistics]) -> Exact[IntArray]:
+    """Sums of the cells with the middle of the box as origin, in grid steps, shape (k, features with a width).
+
+    With s for a side and m = ⌊s/2⌋, a record adds from -m to s - m, so at most s - m, to one row.
     """
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Cells and entries."""
-        ...
-
-    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the first `n` points of the tiles to the table."""
-        ...
+    if exact.sensitivity.columns is None:
+        raise BudgetError("the cell statistics declare no sensitivity. Take them from an engine.")
+    sides = np.array(exact.sensitivity.columns[1:])
+    wide, middle = np.flatnonzero(sides), sides // 2
+    table = reveal(exact, why="stays exact").integers()
+    centred = (table[:, 1:] - middle * table[:, :1])[:, wide]
+    return Exact(np.ascontiguousarray(centred), Sensitivity.of_row((sides - middle)[wide].tolist() or (0,)))
 
 
 class Engine(Protocol):
@@ -85,14 +96,15 @@ class Engine(Protocol):
         """Number of features."""
         ...
 
-    def count(self) -> Exact[float]:
-        """Number of records (total weight)."""
+    def count(self) -> Exact[IntArray]:
+        """Number of records (total weight, rounded), shape (). One record changes it by 1."""
         ...
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`, shape (k, d).
 
-        `n_changed` counts records whose cell differs from their cell under `compare_with`; all, where it is None.
+        `n_changed` counts records whose cell differs from their cell under `compare_with`; all, where it is None. The
+        answer declares what a record adds to a row of `integers`: `cell_sensitivity(bounds)`.
         """
         ...
 
@@ -107,7 +119,7 @@ class Engine(Protocol):
     def costs(self, candidates: FloatArray) -> Exact[IntArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps of 2^-20.
 
-        Each record's squared distance is rounded to whole steps, so that the sum is exact.
+        Each record's squared distance is rounded to whole steps, so that the sum is exact. The answer declares a `gap`.
         """
         ...
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, cell_sensitivity, lloyd_by_passes
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.engines.block_tasks import (
     Ask,
     MaxAbsDeviation,
@@ -32,6 +33,7 @@ from dpkmeans.engines.block_tasks import (
 )
 from dpkmeans.engines.cost_task import Costs
 from dpkmeans.errors import DataError
+from dpkmeans.kernels.score_range import cost_sensitivity
 
 A = TypeVar("A")
 
@@ -74,9 +76,9 @@ class BlockEngine(ABC):
         """Number of features."""
         return self.bounds.n_features
 
-    def count(self) -> Exact[float]:
-        """Number of records."""
-        return Exact(float(self._count()))
+    def count(self) -> Exact[IntArray]:
+        """Number of records, shape ()."""
+        return Exact(np.array(self._count(), np.int64), Sensitivity.of_row((1,)))
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`; see `Engine`."""
@@ -86,7 +88,7 @@ class BlockEngine(ABC):
         _check_sum(int(partial.table[:, 0].sum()))
         if self._square_steps is None:
             self._square_steps = partial.squares
-        return Exact(statistics_of(partial, centroids, self._square_steps))
+        return Exact(statistics_of(partial, centroids, self._square_steps), cell_sensitivity(self.bounds))
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm from `start`, one pass per move."""
@@ -94,13 +96,13 @@ class BlockEngine(ABC):
 
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table, summed over all records."""
-        return Exact(self._pass(Ask(query)))
+        return Exact(self._pass(Ask(query)), query.sensitivity)
 
     def costs(self, candidates: FloatArray) -> Exact[IntArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps; see `Engine`."""
         if self.n_features > MAX_COST // MAX_RECORDS and self._count() > MAX_COST // self.n_features:
             raise DataError("costs are exact for at most 2^42 numbers; there are more. Split the data.")
-        return Exact(self._pass(Costs.of(candidates)))
+        return Exact(self._pass(Costs.of(candidates)), cost_sensitivity(candidates, self.bounds.unit_box))
 
     def max_abs_deviation(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""

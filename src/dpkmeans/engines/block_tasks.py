@@ -10,7 +10,8 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.engine import CellStatistics, Query
+from dpkmeans.core.engine import CellStatistics
+from dpkmeans.core.query import Query
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray, LabelArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.engine import CellStatistics, LloydEnd
+from dpkmeans.core.engine import CellStatistics, LloydEnd, cell_sensitivity
 from dpkmeans.core.exact import Exact
 from dpkmeans.engines.block_engine import MAX_RECORDS, TOO_MANY, BlockEngine
 from dpkmeans.engines.block_tasks import (
@@ -112,7 +112,8 @@ class MemoryEngine(BlockEngine):
         c, counts, sums = assignment.centroids, assignment.counts, assignment.sums
         cost = cost_of(counts, sums, c, self._squares())
         changed = self._n if compare_with is None else n_changed
-        return Exact(CellStatistics(counts.copy(), sums.copy(), cost, float(changed)))
+        stats = CellStatistics(counts.copy(), sums.copy(), cost, float(changed))
+        return Exact(stats, cell_sensitivity(self.bounds))
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm from `start` until the assignment repeats."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.candidate_costs import distinct_centroids
 from dpkmeans.kernels.jit import compiled
 
@@ -36,6 +37,11 @@ def score_range(candidates: FloatArray, lower: FloatArray, upper: FloatArray) ->
         bound = min(bound, _largest_gap((points - lower) ** 2, (points - upper) ** 2, sets))
     margin = 1 + d * (d + 4) * 2.0**-28
     return math.ceil(max(bound, 0.0) * GRID + margin)
+
+
+def cost_sensitivity(candidates: FloatArray, box: FloatArray) -> Sensitivity:
+    """That of the candidates' costs, for records anywhere from 0 to `box` (d,)."""
+    return Sensitivity(gap=score_range(candidates, np.zeros(len(box)), box))
 
 
 @compiled

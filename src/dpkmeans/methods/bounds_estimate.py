@@ -12,6 +12,7 @@ from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BoundsError, DataError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
@@ -69,7 +70,12 @@ def histogram(chunks: Iterable[AnyArray], n_features: int, nulls: Nulls = "refus
             raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
         for j, column in enumerate(values.T):
             table[j] += np.bincount(cells_of(column[~missing[:, j]]), minlength=CELLS)
-    return Exact(table)
+    return Exact(table, histogram_sensitivity(n_features))
+
+
+def histogram_sensitivity(n_features: int) -> Sensitivity:
+    """One record adds 1 in at most one cell of each feature, which is a row."""
+    return Sensitivity(n_features, n_features, 1, 1, (1,) * CELLS, one_row=n_features == 1)
 
 
 def estimate_bounds(
@@ -90,7 +96,7 @@ def estimate_bounds(
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
     exact = histogram(chunks, n_features, nulls)
-    noisy = Laplace(epsilon, n_features).release(exact, ledger=ledger, rng=rng, label=LABEL)
+    noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=LABEL)
     return box_of(noisy, epsilon)
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.core.bounds import GRID
+from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Claim, claim_of
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.core.release import Release
 from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.initializers import SampledRows
@@ -50,19 +51,18 @@ class Gupt:
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         n_blocks = max(1, round(n_records**0.4))
         box = engine.bounds
-        answers = Exact(self._answers(engine, n_clusters, n_blocks, rng))
-        sums = answers.map(lambda a: a.sum(axis=0))
-        sensitivity = self._sensitivity(answers, np.tile(box.side, (n_clusters, 1)))
+        answers = self._answers(engine, n_clusters, n_blocks, rng)
+        sums = Exact(answers.sum(axis=0), block_sum_sensitivity(n_clusters, box))
 
         places = np.argwhere(np.tile(box.side > 0, (n_clusters, 1))).tolist()
         noisy: IntArray = np.zeros((n_clusters, engine.n_features), dtype=np.int64)
         for (i, j), share in zip(places, self._shares(len(places), ledger), strict=True):
-            noisy[i, j] = Laplace(share, int(sensitivity[i, j])).release(
-                sums.map(lambda s, i=i, j=j: s[i, j : j + 1]),  # type: ignore[misc]
-                ledger=ledger,
-                rng=rng,
-                label=f"centroid {i}, feature {j}",
-            )[0]
+            exact = sums.entry(i, j)
+            if self.in_paper:
+                observed = Sensitivity.of_row((max(int(np.ptp(answers[:, i, j])), 1),))
+                exact = exact.with_local_sensitivity(observed, why="the paper's experiments use local sensitivity")
+            label = f"centroid {i}, feature {j}"
+            noisy[i, j] = Laplace(share).release(exact, ledger=ledger, rng=rng, label=label)[0]
         centroids = box.clip_unit(noisy / GRID / n_blocks)
         parameters = {
             "n_blocks": n_blocks,
@@ -76,14 +76,6 @@ class Gupt:
         if self.each is not None:
             return (self.each,) * n
         return ledger.remaining.over(n) if n else ()
-
-    def _sensitivity(self, answers: Exact[IntArray], sides: IntArray) -> IntArray:
-        """By how many grid steps one record moves each sum, shape (k, d): the box's sides, or the paper's range."""
-        if not self.in_paper:
-            return sides
-        exact = reveal(answers, why="the paper's experiments use local sensitivity")
-        observed: IntArray = np.maximum(np.ptp(exact, axis=0), 1)
-        return observed
 
     def _answers(self, engine: Engine, k: int, n_blocks: int, rng: Randomness) -> IntArray:
         """Every block's centroids in whole grid steps, shape (n_blocks, k, d). Exact.
@@ -112,6 +104,11 @@ class Gupt:
         end = reveal(block.lloyd(start, self.max_iter), why="inside a block; its answer is noised")
         centroids = block.bounds.clip_unit(end.centroids)
         return centroids[np.lexsort(centroids.T[::-1])]
+
+
+def block_sum_sensitivity(n_clusters: int, box: Bounds) -> Sensitivity:
+    """One record changes the answer of one block, k centroids inside the box, and with it all k x d sums."""
+    return Sensitivity.of_table(n_clusters, box.side.tolist())
 
 
 def gupt(

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.core.exact import reveal
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Claim, claim_of
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.kernels.score_range import score_range
@@ -64,11 +65,11 @@ class PrivGene:
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         rounds = self.rounds(n_records, ledger.remaining)
         budgets = ledger.remaining.over(rounds)
-        box, place_of_records = _on_grid(engine.bounds.unit_box), self._box(engine)
+        box = _on_grid(engine.bounds.unit_box)
         candidates = _on_grid(rng.generator.random((self.n_candidates, n_clusters, engine.n_features)) * box)
         for number, budget in enumerate(budgets, start=1):
             wanted = 1 if number == rounds else self.n_selected
-            parents = self._select(engine, candidates, place_of_records, budget, wanted, number, ledger, rng)
+            parents = self._select(engine, candidates, budget, wanted, number, ledger, rng)
             if number < rounds:
                 step = 0.5 * (1 - number / rounds)
                 candidates = self._breed(parents, step * box, box, rng.generator)
@@ -85,7 +86,6 @@ class PrivGene:
         self,
         engine: Engine,
         candidates: FloatArray,
-        box: tuple[FloatArray, FloatArray],
         budget: Epsilon,
         n: int,
         number: int,
@@ -94,30 +94,29 @@ class PrivGene:
     ) -> FloatArray:
         """n different candidates, one private choice after the other, shape (n, k, d).
 
-        Only differences between scores matter to a choice, so a record that moves them apart by at most `score_range`
-        moves each, after a common shift, by at most half of it. Scores are doubled to keep that half whole.
+        A choice depends on differences between scores only, so its noise is for the `gap` that the costs declare.
         """
-        exact = engine.costs(candidates).map(lambda steps: -2 * steps)
-        sensitivity = score_range(candidates, *box)
+        exact = self._costs(engine, candidates).times(-2)
         left = np.arange(len(candidates))
         chosen: list[int] = []
         for pick, share in enumerate(budget.over(n), start=1):
-            scores = exact.map(lambda s, rows=left: s[rows])  # type: ignore[misc]
-            index = PermuteAndFlip(share, sensitivity).release(
-                scores, ledger=ledger, rng=rng, label=f"round {number}: choice {pick}"
+            index = PermuteAndFlip(share).release(
+                exact.entries(left), ledger=ledger, rng=rng, label=f"round {number}: choice {pick}"
             )
             chosen.append(int(left[index]))
             left = np.delete(left, index)
         return candidates[chosen]
 
-    def _box(self, engine: Engine) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper corner of the box in which a record may lie: the public one, or the paper's local one."""
-        box = engine.bounds.unit_box
+    def _costs(self, engine: Engine, candidates: FloatArray) -> Exact[IntArray]:
+        """The candidates' costs, with the sensitivity over the public box, or over the one that the records fill."""
+        costs = engine.costs(candidates)
         if not self.in_paper:
-            return np.zeros(len(box)), box
-        reach = engine.max_abs_deviation(box[None] / 2)
-        half = reveal(reach, why="the paper's experiments use local sensitivity")[0]
-        return box / 2 - half, box / 2 + half
+            return costs
+        why = "the paper's experiments use local sensitivity"
+        middle = engine.bounds.unit_box / 2
+        half = reveal(engine.max_abs_deviation(middle[None]), why=why)[0]
+        gap = score_range(candidates, middle - half, middle + half)
+        return costs.with_local_sensitivity(Sensitivity(gap=gap), why=why)
 
     def _breed(self, parents: FloatArray, step: FloatArray, box: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Children of two parents that swap whole centroids, one coordinate moved by grid steps, at most `step`."""

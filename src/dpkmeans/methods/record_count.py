@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numpy as np
-
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.guarantee import Claim
@@ -68,11 +66,10 @@ class NoisyCount:
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
         """The released number, moved into 1 to `LARGEST`."""
-        exact = engine.count().map(lambda n: np.array([round(n)], dtype=np.int64))
-        noisy = Laplace(ledger.remaining.share(self.share), 1).release(
-            exact, ledger=ledger, rng=rng, label="number of records"
+        noisy = Laplace(ledger.remaining.share(self.share)).release(
+            engine.count(), ledger=ledger, rng=rng, label="number of records"
         )
-        return float(min(max(int(noisy[0]), 1), LARGEST))
+        return float(min(max(int(noisy), 1), LARGEST))
 
 
 def record_count(n_records: int | None) -> RecordCount:

@@ -1,8 +1,8 @@
 """The only code that draws privacy noise. One call checks, records the spend and draws, in this order.
 
-Each is a frozen value with a budget and an integer sensitivity. Exact answers arrive wrapped, go in as 64-bit
-integers and come out as released integers; dividing and clipping come after. `scale` below is the change that
-one record can make over epsilon, rounded up to a float64, whose exact value the sampler then uses.
+Each is a frozen value with a budget. Exact answers arrive wrapped, together with the sensitivity that their question
+declares; they go in as 64-bit integers and come out as released integers; dividing and clipping come after. `scale`
+below is the change that one record can make over epsilon, rounded up to a float64, whose exact value the sampler uses.
 """
 
 from __future__ import annotations
@@ -29,51 +29,50 @@ MAX_SCALE = 2**52
 
 @dataclass(frozen=True)
 class Laplace:
-    """Noise with P(z) ∝ exp(-|z|/scale) on each entry, scale = sensitivity/epsilon; any shape.
+    """Noise with P(z) ∝ exp(-|z|/scale) on each entry, scale = L1 sensitivity/epsilon; any shape.
 
     Formal guarantee
     ----------------
-    epsilon-DP for neighbours whose answers differ by at most `sensitivity` in the L1 norm over the whole array,
-    which the caller shows for add/remove-one. Proof: proofs/laplace.md.
+    epsilon-DP for add/remove-one neighbours, where the answer's question declares its L1 sensitivity rightly.
+    Proof: proofs/laplace.md.
     """
 
     epsilon: Epsilon
-    sensitivity: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.sensitivity)
+        _check_epsilon(self.epsilon)
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
         """The noisy array, shape of the exact one."""
         values = _open(exact, label)
-        scale = _scale(self.epsilon, self.sensitivity, rng.noise)
+        scale = _scale_for(self.epsilon, exact.sensitivity.l1, "the L1 norm", rng, label)
         ledger.spend(self.epsilon, label)
         return rng.noise.laplace(values, scale)
 
 
 @dataclass(frozen=True)
 class LInfLaplace:
-    """Noise with P(z) ∝ exp(-‖z‖∞/scale) on each row, scale = sensitivity/epsilon; shape (cells, entries).
+    """Noise with P(z) ∝ exp(-‖z‖∞/scale) on each row, scale = largest change/epsilon; shape (cells, entries).
 
     Serves counts and sums together without a split. An entry's deviation is √((D+1)(D+2)/3) · scale, against
     √2 · D · scale for Laplace.
 
     Formal guarantee
     ----------------
-    epsilon-DP for neighbours whose answers differ in one row only, and there by at most `sensitivity` in each
-    entry (max norm), which the caller shows for add/remove-one over disjoint cells. Proof: proofs/cube.md.
+    epsilon-DP for add/remove-one neighbours, where the answer's question rightly declares that a record changes one
+    row, and by how much at most in each entry (max norm). Proof: proofs/cube.md.
     """
 
     epsilon: Epsilon
-    sensitivity: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.sensitivity)
+        _check_epsilon(self.epsilon)
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
         """The noisy rows, shape of the exact ones."""
         values = _open(exact, label, ndim=2)
-        scale = _scale(self.epsilon, self.sensitivity, rng.noise)
+        largest = exact.sensitivity.linf if exact.sensitivity.one_row else None
+        scale = _scale_for(self.epsilon, largest, "the max norm of one row", rng, label)
         ledger.spend(self.epsilon, label)
         noise = cube_noise(rng.noise, values.shape[0], values.shape[1], scale)
         released: IntArray = np.clip(values + noise, -(2**63), 2**63 - 1).astype(np.int64)
@@ -84,27 +83,26 @@ class LInfLaplace:
 class PermuteAndFlip:
     """The index of a high score, from integers of shape (candidates,): the permute-and-flip mechanism.
 
-    A candidate stays when a geometric draw of scale 2 · sensitivity/epsilon reaches its distance from the best
-    score; one of those that stay is chosen evenly. It never does worse than the exponential mechanism. OpenDP's
-    `make_noisy_max` has the same law; here its Laplace sampler draws, so that the seeded double takes the same
-    steps.
+    A candidate stays when a geometric draw of scale gap/epsilon reaches its distance from the best score, where `gap`
+    is how far one record can move two scores apart; one of those that stay is chosen evenly. It never does worse than
+    the exponential mechanism. OpenDP's `make_noisy_max` has the same law; here its Laplace sampler draws, so that the
+    seeded double takes the same steps.
 
     Formal guarantee
     ----------------
-    epsilon-DP for neighbours under which each score moves by at most `sensitivity` (max norm), in either
-    direction, which the caller shows for add/remove-one. Proof: proofs/choice.md.
+    epsilon-DP for add/remove-one neighbours, where the scores' question declares `gap` rightly; it is at most twice
+    what a single score moves. Proof: proofs/choice.md.
     """
 
     epsilon: Epsilon
-    sensitivity: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.sensitivity, times=2)
+        _check_epsilon(self.epsilon)
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> int:
         """The index of the chosen candidate."""
         scores = _open(exact, label, ndim=1)
-        scale = _scale(self.epsilon, 2 * self.sensitivity, rng.noise)
+        scale = _scale_for(self.epsilon, exact.sensitivity.gap, "the gap between two scores", rng, label)
         ledger.spend(self.epsilon, label)
         stays = np.flatnonzero(rng.noise.geometric(scores.size, scale) >= scores.max() - scores)
         return int(stays[rng.noise.below(stays.size)])
@@ -120,7 +118,8 @@ class PrivTreeSplits:
 
     Formal guarantee
     ----------------
-    epsilon-DP for neighbours under which the counts of one root-to-leaf path change by 1. Proof: proofs/tree.md.
+    epsilon-DP for add/remove-one neighbours, where the counts' question rightly declares that one cell changes, by 1:
+    then the counts of one root-to-leaf path change by 1. Proof: proofs/tree.md.
     """
 
     epsilon: Epsilon
@@ -130,16 +129,22 @@ class PrivTreeSplits:
     LN2_ABOVE: ClassVar[Fraction] = Fraction(6931471805599454, 10**16)
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.LOSSES)
+        _check_epsilon(self.epsilon)
 
     def release(
         self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str
     ) -> tuple[IntArray, IntArray]:
-        """Depth and prefix of every leaf, each (leaves,), from the counts of the 2^depth smallest cells."""
-        cells = _open(exact, label, ndim=1)
-        scale = _scale(self.epsilon, self.LOSSES, rng.noise)
+        """Depth and prefix of every leaf, each (leaves,), from the counts of the 2^depth smallest cells, (cells, 1)."""
+        cells = _open(exact, label, ndim=2)
+        if exact.sensitivity.l1 != 1:
+            raise BudgetError(
+                f"{label!r} must declare that one record changes one count by 1. Ask for counts of cells."
+            )
+        if cells.shape[1] != 1:
+            raise DataError(f"{label!r} must be one column of counts; got {cells.shape[1]} columns.")
+        scale = _scale_for(self.epsilon, self.LOSSES, "the losses along a path", rng, label)
         bias = math.ceil(scale * self.LN2_ABOVE)
-        levels = [cells]
+        levels = [cells[:, 0]]
         while levels[0].size > 1:
             levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
         ledger.spend(self.epsilon, label)
@@ -160,20 +165,25 @@ class PrivTreeSplits:
         return np.concatenate(depths).astype(np.int64), np.concatenate(prefixes).astype(np.int64)
 
 
-def _check(epsilon: Epsilon, sensitivity: int, times: int = 1) -> None:
-    """Refuse parameters under which the noise could not be what the mechanism says."""
+def _check_epsilon(epsilon: Epsilon) -> None:
+    """Refuse what is no budget."""
     if not isinstance(epsilon, Epsilon) or epsilon.nano < 1:
         raise BudgetError(f"A mechanism needs a positive Epsilon; got {epsilon!r}. Write, say, Epsilon.of(0.5).")
-    if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
+
+
+def _scale_for(epsilon: Epsilon, change: int | None, norm: str, rng: Randomness, label: str) -> Fraction:
+    """The scale for a declared change. Refuses what would not be the noise that the mechanism promises."""
+    if change is None or change < 1:
         raise BudgetError(
-            f"sensitivity must be a Python integer of at least 1; got {sensitivity!r}. "
-            "Put the answer on an integer grid, and say by how many steps one record can move it."
+            f"{label!r} must declare a sensitivity of at least 1 in {norm}; got {change}. "
+            "Take it from a query that declares it."
         )
-    if times * sensitivity * NANO > MAX_SCALE * epsilon.nano:
+    if change * NANO > MAX_SCALE * epsilon.nano:
         raise BudgetError(
-            f"epsilon={epsilon} is too small for a sensitivity of {sensitivity}: the noise would not fit 64 bits. "
-            "Use a larger epsilon, a coarser grid, or fewer features."
+            f"epsilon={epsilon} is too small for {label!r} with a sensitivity of {change}: the noise would not fit "
+            "64 bits. Use a larger epsilon, a coarser grid, or fewer features."
         )
+    return _scale(epsilon, change, rng.noise)
 
 
 def _open(exact: Exact[IntArray], label: str, ndim: int | None = None) -> IntArray:

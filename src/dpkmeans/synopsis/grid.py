@@ -77,8 +77,8 @@ class Grid:
 
 
 def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
-    counts = Laplace(epsilon, 1).release(exact.map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label=label)
-    return counts.astype(np.float64)
+    counts = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=label)
+    return counts[:, 0].astype(np.float64)
 
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:

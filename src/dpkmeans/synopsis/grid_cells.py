@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 
@@ -15,7 +16,7 @@ from dpkmeans.kernels.simd_f32 import LANES
 class GridCells:
     """A grid of `outer` (d,) parts per feature over `box` (d,), each part cut again into `cuts` (m, d), all in C order.
 
-    A record is in one small cell and adds 1 to it: sensitivity 1.
+    A record is in one small cell and adds 1 to it.
     """
 
     box: FloatArray
@@ -31,8 +32,13 @@ class GridCells:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """All small cells; a count each. Here a count is 1: sensitivity 1."""
+        """All small cells; a count each."""
         return int(self.starts[-1]), 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One cell, by 1."""
+        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""

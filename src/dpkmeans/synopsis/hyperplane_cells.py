@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.synopsis.residual_queries import UNIT
@@ -16,7 +17,7 @@ from dpkmeans.synopsis.residual_queries import UNIT
 class Sides:
     """On which side of m hyperplanes a record lies: directions (d, m), `origin` (d,), thresholds (m,). 2^m cells.
 
-    A count is 1: sensitivity 1. Products are added up in a fixed order, so a record's cell depends on it alone.
+    A count is 1. Products are added up in a fixed order, so a record's cell depends on it alone.
     """
 
     directions: FloatArray
@@ -27,6 +28,11 @@ class Sides:
     def shape(self) -> tuple[int, int]:
         """2^m cells; a count each."""
         return 2 ** len(self.thresholds), 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One cell, by 1."""
+        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""
@@ -64,10 +70,7 @@ def _project(tiles: Float32Array, t: int, directions: FloatArray, origin: FloatA
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean over m directions of the distance from `origin`, divided by `most` and clipped to 1: one number.
-
-    A record adds at most UNIT.
-    """
+    """The mean over m directions of the distance from `origin`, divided by `most` and clipped to 1: one number."""
 
     directions: FloatArray
     origin: FloatArray
@@ -77,6 +80,11 @@ class Spread:
     def shape(self) -> tuple[int, int]:
         """One number."""
         return 1, 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """A record adds from 0 to UNIT."""
+        return Sensitivity.of_row((UNIT,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""

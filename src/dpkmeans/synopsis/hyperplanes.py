@@ -62,12 +62,9 @@ class Hyperplanes:
         directions = _random_directions(box, m, rng.generator)
         deviation = self._deviation(engine, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
         thresholds = self.threshold_offset * deviation * np.array([(0.0, 1.0, 0.0, -1.0)[i % 4] for i in range(m)])
-        noisy = Laplace(sides_epsilon, 1).release(
-            engine.answer(Sides(directions, middle, thresholds)).map(lambda t: t[:, 0]),
-            ledger=ledger,
-            rng=rng,
-            label="signs: sides",
-        )
+        noisy = Laplace(sides_epsilon).release(
+            engine.answer(Sides(directions, middle, thresholds)), ledger=ledger, rng=rng, label="signs: sides"
+        )[:, 0]
         affordable = int(n * float(epsilon) / (settings.RECORDS_PER_MEAN * d))
         more = max(k, min(int(self.overclustering * k), affordable))
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
@@ -89,8 +86,7 @@ class Hyperplanes:
         half = engine.bounds.unit_box / 2
         one = Residuals(half[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
         noisy = (
-            LInfLaplace(epsilon, UNIT).release(engine.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0]
-            / UNIT
+            LInfLaplace(epsilon).release(engine.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0] / UNIT
         )
         count = max(float(noisy[0]), 1.0)
         offset = np.clip(noisy[1:] / count, -1.0, 1.0)
@@ -113,13 +109,10 @@ class Hyperplanes:
         """The standard deviation along a direction, from the noisy mean distance: its √(π/2)-fold for a normal law."""
         half = engine.bounds.unit_box / 2
         most = float(np.sqrt(np.mean(half[half > 0] ** 2)))
-        noisy = Laplace(epsilon, UNIT).release(
-            engine.answer(Spread(directions, middle, most)).map(lambda t: t[:, 0]),
-            ledger=ledger,
-            rng=rng,
-            label="signs: spread",
+        noisy = Laplace(epsilon).release(
+            engine.answer(Spread(directions, middle, most)), ledger=ledger, rng=rng, label="signs: spread"
         )
-        distance = (float(noisy[0]) / UNIT - 1 / float(epsilon)) / n
+        distance = (float(noisy[0, 0]) / UNIT - 1 / float(epsilon)) / n
         return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
 
 

@@ -70,7 +70,7 @@ def recentre(
     label: str = "re-centring",
 ) -> Recentred:
     """Move each centroid to the noisy mean of its clipped residuals, shrunk by signal to noise."""
-    noisy = LInfLaplace(epsilon, UNIT).release(
+    noisy = LInfLaplace(epsilon).release(
         engine.answer(Residuals(centroids, radius)), ledger=ledger, rng=rng, label=label
     )
     counts, sums = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
@@ -109,7 +109,7 @@ def learn_radius(
     """
     half, k = engine.bounds.unit_box / 2, len(centroids)
     d = max(int(np.count_nonzero(half)), 1)
-    noisy = Laplace(epsilon, engine.n_features).release(
+    noisy = Laplace(epsilon).release(
         engine.answer(ResidualSizes(centroids, half, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
     )[0]
     mass = np.where(noisy > RADIUS_THRESHOLD * engine.n_features / float(epsilon), noisy, 0.0)

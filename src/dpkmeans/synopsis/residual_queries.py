@@ -1,7 +1,7 @@
 """What a synopsis asks about records: whole numbers over public cells, one row per record. Here: about residuals.
 
 Every offset is scaled to [-1, 1], clipped, and rounded to multiples of 1/UNIT, record by record; a count is UNIT too.
-So one record adds at most UNIT to each entry of one row: sensitivity UNIT in the max norm. Proof: proofs/synopsis.md.
+So one record adds at most UNIT to each entry of one row. Proof: proofs/synopsis.md.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.assign import interleave_centroids
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES, nearest_in_tile
@@ -29,6 +30,11 @@ class Residuals:
     def shape(self) -> tuple[int, int]:
         """k cells; a count and d sums."""
         return len(self.centroids), 1 + self.centroids.shape[1]
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One cell: its count by UNIT, each sum of clipped residuals by at most UNIT."""
+        return Sensitivity.of_row((UNIT,) * self.shape[1])
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""
@@ -61,7 +67,7 @@ def _add_residuals(
 class ResidualSizes:
     """How large the residuals to the nearest centroid are, in half sides: one histogram over all features.
 
-    A record adds one count per feature: sensitivity d in the sum. `edges` are the lower ends of the bins.
+    A record adds one count per feature. `edges` are the lower ends of the bins.
     """
 
     centroids: FloatArray
@@ -72,6 +78,12 @@ class ResidualSizes:
     def shape(self) -> tuple[int, int]:
         """One row of bins."""
         return 1, len(self.edges)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """d counts of 1, in any bins: all of them may fall into one."""
+        d = len(self.half)
+        return Sensitivity(d, d * d, d, d, (d,) * len(self.edges), one_row=True)
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""

@@ -12,14 +12,16 @@ import numpy as np
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.checks import check_n_clusters
-from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, Query, lloyd_by_passes
+from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, cell_sensitivity, lloyd_by_passes
 from dpkmeans.core.epsilon import MAX_EPSILON, Epsilon, Spend
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError
 from dpkmeans.kernels import weighted_lloyd
+from dpkmeans.kernels.score_range import cost_sensitivity
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.codec import (
@@ -141,9 +143,9 @@ class Synopsis:
         """Number of features."""
         return self.bounds.n_features
 
-    def count(self) -> Exact[float]:
-        """Total weight."""
-        return Exact(float(self.data.weights.sum()))
+    def count(self) -> Exact[IntArray]:
+        """Total weight, rounded, shape ()."""
+        return Exact(np.array(round(self.data.weights.sum()), np.int64), Sensitivity.of_row((1,)))
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Weights, weighted sums and cost over the cells of `centroids`; `n_changed` counts points."""
@@ -153,7 +155,7 @@ class Synopsis:
         if compare_with is not None:
             weighted_lloyd.assign(self.data.points, self.data.weights, compare_with, labels, counts, sums)
         cost, changed = weighted_lloyd.assign(self.data.points, self.data.weights, centroids, labels, counts, sums)
-        return Exact(CellStatistics(counts, sums, cost, changed))
+        return Exact(CellStatistics(counts, sums, cost, changed), cell_sensitivity(self.bounds))
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm from `start`."""
@@ -171,12 +173,12 @@ class Synopsis:
             points = self.data.points[(weights >> bit) & 1 == 1]
             part = MemoryEngine.of_records(points, corner, n_threads=1).answer(query)
             table += reveal(part, why="a synopsis is released") << bit
-        return Exact(table)
+        return Exact(table, query.sensitivity)
 
     def costs(self, candidates: FloatArray) -> Exact[IntArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in grid steps; the sums are rounded."""
         costs = np.array([reveal(self.cell_statistics(c), why="a synopsis is released").cost for c in candidates])
-        return Exact(np.rint(costs * GRID).astype(np.int64))
+        return Exact(np.rint(costs * GRID).astype(np.int64), cost_sensitivity(candidates, self.bounds.unit_box))
 
     def max_abs_deviation(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""

@@ -49,14 +49,14 @@ class Tree:
         depth = min(max(depth, settings.MIN_TREE_DEPTH), self.max_depth)
         cells = Halvings(engine.bounds.unit_box, depth)
         depths, prefixes = PrivTreeSplits(shape_epsilon, max(self.min_leaf_limit, self.leaves_per_cluster * k)).release(
-            engine.answer(cells).map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label="tree: shape"
+            engine.answer(cells), ledger=ledger, rng=rng, label="tree: shape"
         )
         center, half = cells.boxes(depths, prefixes)
         leaf_of = np.empty(2**depth, dtype=np.int32)
         for leaf, (h, prefix) in enumerate(zip(depths.tolist(), prefixes.tolist(), strict=True)):
             leaf_of[prefix << (depth - h) : (prefix + 1) << (depth - h)] = leaf
 
-        noisy = LInfLaplace(leaf_epsilon, UNIT).release(
+        noisy = LInfLaplace(leaf_epsilon).release(
             engine.answer(Leaves(cells, leaf_of, center, half)), ledger=ledger, rng=rng, label="tree: leaves"
         )
         counts, offsets = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray, LabelArray
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.synopsis.residual_queries import UNIT
@@ -34,8 +35,13 @@ class Halvings:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """A count of 1 per cell: sensitivity 1."""
+        """The smallest cells; a count each."""
         return 2**self.depth, 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One cell, by 1."""
+        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""
@@ -104,6 +110,11 @@ class Leaves:
     def shape(self) -> tuple[int, int]:
         """Leaves; a count and d sums."""
         return len(self.center), 1 + self.center.shape[1]
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One leaf: its count by UNIT, each sum of clipped offsets by at most UNIT."""
+        return Sensitivity.of_row((UNIT,) * self.shape[1])
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the points to the table."""

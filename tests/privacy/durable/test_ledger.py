@@ -19,6 +19,7 @@ from sklearn.base import clone
 from dpkmeans import DPKMeans, DurableLedger, Ledger
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError, GuaranteeError, LedgerError, MethodError, UnsettledWarning
 from dpkmeans.privacy.durable import sqlite as database
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry, verify
@@ -131,9 +132,9 @@ def test_every_mechanism_commits_before_it_draws(store):
 
     ledger = Ledger(parent=store.account("visits"))
     for _ in range(3):
-        Laplace(Epsilon.of(0.25), 1).release(
-            Exact(np.array([5])), ledger=ledger, rng=Randomness(rng.generator, Watching()), label="counts"
-        )
+        five = Exact(np.array([5]), Sensitivity.of_row((1,)))
+        watching = Randomness(rng.generator, Watching())
+        Laplace(Epsilon.of(0.25)).release(five, ledger=ledger, rng=watching, label="counts")
     assert seen == [250_000_000, 500_000_000, 750_000_000]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.engine import Engine
+from dpkmeans.core.engine import Engine, cell_counts
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
@@ -44,8 +44,8 @@ class NoisyCountMean:
     def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """Released centroids, shape (k, d)."""
         exact = end.exact if end.exact is not None else engine.cell_statistics(end.centroids)
-        fine_counts = exact.map(lambda stats: np.rint(stats.counts * GRID).astype(np.int64))
-        noisy = Laplace(self.epsilon, GRID).release(fine_counts, ledger=ledger, rng=rng, label="release: counts")
+        fine_counts = cell_counts(exact, steps=GRID)
+        noisy = Laplace(self.epsilon).release(fine_counts, ledger=ledger, rng=rng, label="release: counts")
         stats = reveal(exact, why="the paper's last step noises counts only")
         released = stats.sums / np.maximum(noisy / GRID, 1.0)[:, None]
         return np.where(stats.counts[:, None] > 0, released, end.centroids)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.engine import CellStatistics, Engine
+from dpkmeans.core.engine import Engine, cell_counts, centred_sums
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.methods.loop.budgets import StepBudget
@@ -66,20 +66,14 @@ class NoisyMean:
         """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
         box = step.engine.bounds
         middle = box.side // 2
-        farthest = box.side - middle
-        wide = np.flatnonzero(farthest)
-        table = step.exact.map(CellStatistics.integers)
-
-        noisy_counts = Laplace(step.budget.counts, 1).release(
-            table.map(lambda t: t[:, 0]), ledger=ledger, rng=rng, label=f"step {step.number}: counts"
+        wide = np.flatnonzero(box.side)
+        noisy_counts = Laplace(step.budget.counts).release(
+            cell_counts(step.exact), ledger=ledger, rng=rng, label=f"step {step.number}: counts"
         )
         residuals = np.zeros((len(noisy_counts), box.n_features), dtype=np.int64)
         if len(wide):
-            residuals[:, wide] = Laplace(step.budget.sums, int(farthest.sum())).release(
-                table.map(lambda t: (t[:, 1:] - middle * t[:, :1])[:, wide]),
-                ledger=ledger,
-                rng=rng,
-                label=f"step {step.number}: sums",
+            residuals[:, wide] = Laplace(step.budget.sums).release(
+                centred_sums(step.exact), ledger=ledger, rng=rng, label=f"step {step.number}: sums"
             )
         counts = np.maximum(noisy_counts, 1)[:, None]
         means = box.clip_unit((middle + residuals / counts) / GRID)
