@@ -19,7 +19,8 @@ PYTEST_ARGS ?= -n 2
 .PHONY: help
 help:
 	@echo "make demo           fit synthetic visits, print the result, write report.html"
-	@echo "make test           lint, type check, build the documentation and run the tests"
+	@echo "make check          lint, type check and run the fast tests: under two minutes"
+	@echo "make test           lint, type check, build the documentation and run all tests"
 	@echo "make lint           ruff and mypy only"
 	@echo "make format         rewrite the code with ruff"
 	@echo "make bench          speed benchmarks"
@@ -90,7 +91,12 @@ setup-scale: .venv/.scale
 demo: setup
 	@$(BIN)/dpkmeans demo
 
-# The test run comes last, so that its closing line closes the output.
+# For every commit: no browser, no cluster, nothing that takes long.
+.PHONY: check
+check: lint
+	$(PY) -m pytest $(PYTEST_ARGS) -m "not slow and not cluster and not browser"
+
+# For every push. The test run comes last, so that its closing line closes the output.
 .PHONY: test
 test: lint setup-scale docs
 	$(PY) -m pytest $(PYTEST_ARGS)
@@ -138,7 +144,7 @@ fuzz: setup
 		echo "atheris has no wheel for this machine: skipping coverage-guided fuzzing"; \
 	fi
 	DPKMEANS_FUZZ_CALLS=$(FUZZ_CALLS) $(PY) -m pytest $(PYTEST_ARGS) tests/safety/test_fuzzed_calls.py \
-		tests/safety/test_files_from_strangers.py
+		tests/safety/test_untrusted_files.py
 
 .PHONY: kill-ledger
 kill-ledger: setup

@@ -49,8 +49,8 @@ def bill() -> dict[str, Any]:
 
 def component(name: str, kind: str, hashes: dict[str, list[str]]) -> dict[str, Any]:
     """One package: name, version, licence, hashes of its pinned files."""
-    metadata = distribution(name).metadata
-    licence = metadata.get("License-Expression") or metadata.get("License") or ""
+    metadata = distribution(name).metadata.json
+    licence = str(metadata.get("license_expression") or metadata.get("license") or "")
     found: dict[str, Any] = {"type": kind, "bom-ref": reference(name), "name": name, "version": version(name)}
     found["purl"] = reference(name)
     if licence and len(licence) < 100 and "\n" not in licence and "://" not in licence:

@@ -78,7 +78,7 @@ def test_the_command_finds_a_scheduler_by_its_address_and_leaves_it_running(fold
 
 def test_a_scheduler_that_does_not_answer_is_a_clear_error(folder, capsys, monkeypatch):
     pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
-    monkeypatch.setattr(clusters, "PATIENCE", "1s")
+    monkeypatch.setattr(clusters, "TIMEOUT", "1s")
     assert main(["fit", str(folder), "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9", *OPTIONS]) == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
 

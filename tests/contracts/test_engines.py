@@ -26,7 +26,7 @@ WHY = "a test looks"
 X = blobs()
 BOX = Bounds.of((0, 1), 3)
 START = X[:4]
-ENGINES = ["memory", "stream", "dask", "spark"]
+ENGINES = ["memory", "stream", *(pytest.param(name, marks=pytest.mark.cluster) for name in ("dask", "spark"))]
 
 METHODS = {
     **{name: {"epsilon": 1.0} for name in ("synopsis", "synopsis-posterior", "synopsis-prior", "su", "blum", "dwork")},

@@ -22,7 +22,7 @@ from dpkmeans.errors import DataError
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
 psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
 
 WHY = "a test looks"
 X = blobs(3000)

@@ -21,6 +21,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError
 
 pytestmark = [
+    pytest.mark.cluster,
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(why_no_spark() is not None, reason=why_no_spark() or "Spark runs"),
 ]

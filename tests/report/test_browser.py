@@ -10,6 +10,8 @@ from dpkmeans import DPKMeans
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.report import write_report
 
+pytestmark = pytest.mark.browser
+
 WIDTHS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1200, "height": 900}}
 
 

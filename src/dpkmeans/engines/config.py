@@ -1,6 +1,6 @@
-"""Where the work of a fit is done: in this process, on Dask workers or on Spark executors. Values for `engine=`.
+"""Values for `engine=`: where a fit runs, in this process, on Dask workers or on Spark executors.
 
-`watch` is called after each pass over the records, for whoever runs the fit: the number of records is private.
+`watch` is called after each pass over the records. It is for the data holder: the number of records is private.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from dpkmeans.engines.block_engine import Watch
 from dpkmeans.errors import MethodError
 
-PATIENCE = "20s"  # for a scheduler to answer
+TIMEOUT = "20s"  # for a scheduler to answer
 _QUIET = {
-    # a worker that is lost again and again is still no fault of the task that it ran
+    # a worker lost many times is not the fault of the task that it ran
     "distributed.scheduler.allowed-failures": 100,
-    # Dask looks at itself all the time, which costs a tenth of a processor
+    # Dask profiles itself all the time, which costs a tenth of a processor
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
 }
@@ -45,7 +45,7 @@ class Dask:
     watch: Watch | None = None
 
     def connect(self) -> tuple[Any, Callable[[], None]]:
-        """A client, and what closes that which was opened here."""
+        """A client, and a function that closes what was opened here."""
         try:
             import dask
             from distributed import Client, LocalCluster, default_client
@@ -55,7 +55,7 @@ class Dask:
             return self.client, _nothing
         if self.scheduler is not None:
             try:
-                client = Client(self.scheduler, timeout=PATIENCE, set_as_default=False)
+                client = Client(self.scheduler, timeout=TIMEOUT, set_as_default=False)
             except (OSError, ValueError, TimeoutError):
                 raise MethodError(f"no Dask scheduler answers at {self.scheduler}.") from None
             return client, client.close
@@ -93,7 +93,7 @@ class Spark:
     watch: Watch | None = None
 
     def connect(self) -> tuple[Any, Callable[[], None]]:
-        """A session, and what closes that which was opened here."""
+        """A session, and a function that closes what was opened here."""
         try:
             from pyspark.sql import SparkSession
         except ImportError:
@@ -119,7 +119,7 @@ class Spark:
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
         try:
             session = builder.getOrCreate()
-        except Exception as error:  # pyspark raises its own kinds when Java is missing or the master is unknown
+        except Exception as error:  # pyspark raises its own exceptions if Java is missing or the master is unknown
             raise MethodError(
                 f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
             ) from None

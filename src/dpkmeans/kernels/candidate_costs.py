@@ -1,8 +1,8 @@
 """Costs of many sets of centroids in one pass. Sets that share centroids share the work.
 
-The distance of a record to a centroid is computed once, however many sets have it. And a centroid that differs from
-a shared one in a single feature takes a single step from there: where all centroids lie on the grid, every number on
-the way is a whole multiple of 2^-40 that float64 holds, so both ways give the same bits.
+The distance of a record to a centroid is computed once, however many sets contain it. A centroid that differs from a
+shared one in a single feature is updated from it in a single step: if all centroids lie on the grid, every intermediate
+value is a multiple of 2^-40 that float64 represents exactly, so both computations give the same bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.simd_f64 import PARTS, add_nearest, square_distances
 
-ROOT = 1024.0  # of the number of grid steps in one
+ROOT = 1024.0  # square root of the number of grid steps per unit
 MAX_FEATURES = 2**12  # up to here, squared distances between grid points are exact in float64
 
 

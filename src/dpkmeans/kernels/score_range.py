@@ -15,7 +15,7 @@ from dpkmeans.kernels.jit import compiled
 MAX_WORK = 2**25
 """Above this many multiplications the bound on a round's sensitivity is taken from the box alone."""
 
-_WIDTH = 64  # points looked at together
+_WIDTH = 64  # points compared together
 
 
 def score_range(candidates: FloatArray, lower: FloatArray, upper: FloatArray) -> int:

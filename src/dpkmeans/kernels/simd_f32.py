@@ -207,10 +207,10 @@ class _Code:
         starts = self.everywhere(self.entry(half_norms, place), POINTS)
         totals = self.scores(tile, self.entry(self.arrays[2].data, place, self.n_features), starts, fixed)
         names = self.everywhere(self.entry(indices, place), INDICES)
-        rivals = [[score, name, *nothing[2:]] for score, name in zip(totals, names, strict=True)]
-        while len(rivals) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
-            rivals = [self.lower(*pair) for pair in zip(rivals[::2], rivals[1::2], strict=True)]
-        nearest = self.lower(best, rivals[0])
+        candidates = [[score, name, *nothing[2:]] for score, name in zip(totals, names, strict=True)]
+        while len(candidates) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
+            candidates = [self.lower(*pair) for pair in zip(candidates[::2], candidates[1::2], strict=True)]
+        nearest = self.lower(best, candidates[0])
         following = builder.add(group, self.number(1))
         group.add_incoming(self.number(0), before)
         group.add_incoming(following, builder.block)
