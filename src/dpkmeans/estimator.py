@@ -29,43 +29,43 @@ from dpkmeans.synopsis.synopsis import Synopsis
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Differentially private k-means, in scikit-learn's manner.
+    """Differentially private k-means with the interface of scikit-learn.
 
-    Guarantee: that of the method, and no less than `guarantee` asks for. `release_.guarantee` says what holds and why.
-    The default accepts only `proved`: ε-differential privacy of `release_`, hence of `cluster_centers_`, for neighbours
-    that differ by one record added or removed. Whatever else a fitted model computes from records (`labels_`,
-    `predict`, `transform`, `score`) is not private. Source: proofs/README.md lists the proof of each method.
+    Guarantee: at least what `guarantee` asks for; `release_.guarantee` says what holds and why. By default only
+    `proved` is accepted: ε-differential privacy of `release_`, hence of `cluster_centers_`, for neighbours that differ
+    by one record added or removed. Whatever else a fitted model computes from records (`labels_`, `predict`,
+    `transform`, `score`) is not private. Source: proofs/README.md lists the proof of each method.
 
     Parameters
     ----------
-    n_clusters : number of centroids.
-    epsilon : the promised total. Methods that split a total need it; for others it is a cap.
-    step_epsilon, release_epsilon : budgets per step and of the last step, for `posterior` and `prior`.
-    bounds : the public box `(lower, upper)`, each a number or one per feature. `"from data"` reads it from the
-        records, which makes the result not private.
+    n_clusters : number of clusters.
+    epsilon : total privacy budget. Methods that divide a total need it; for the others it is a cap.
+    step_epsilon, release_epsilon : budget of each step and of the last step, for `posterior` and `prior`.
+    bounds : public bounds `(lower, upper)`, each one number or one per feature. Records outside are clipped.
+        `"from data"` reads the bounds from the records, and the result is then not private.
     method : a name from `dpkmeans.methods.registry()` or a method value.
-    guarantee : the weakest label that is accepted: `"proved"`, `"paper"` or `"none"`.
-    init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d); the method's own start by default.
-    max_iter : a safety net for methods that stop by themselves.
-    n_records : the number of records, if it is public; methods that need it otherwise spend a share on it.
-    random_state : makes noise predictable, so the label becomes `none`. Leave it out for private results.
-    ledger : a `Ledger` that also sees every spend of this fit, or a durable one: its path or a `DurableLedger`.
-    dataset : the name of the records in a durable ledger. Their cap there holds over all fits, by anyone; what this
-        fit spends is on the disk before its noise is drawn.
+    guarantee : the weakest label to accept: `"proved"`, `"paper"` or `"none"`.
+    init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d). By default, the method's own.
+    max_iter : largest number of iterations, for methods that stop by themselves.
+    n_records : number of records, if it is public. Without it, methods that need it spend a share on a noisy count.
+    random_state : a seed. It makes the noise predictable, so the label becomes `none`.
+    ledger : a `Ledger` that records every spend of this fit, or a durable one: its path or a `DurableLedger`.
+    dataset : name of the records in a durable ledger, whose cap holds for all fits by all users. What a fit spends is
+        on disk before its noise is drawn.
     engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
-        `Dask(workers=2)`. By default, what suits the records: arrays and frames in memory; files and streams are read
-        again for each pass; Dask and Spark objects stay where they are.
-    bounds_epsilon : spend this much of the total on a private estimate of the box, in place of `bounds`. A public
-        box is better where there is one. Not for Dask and Spark objects.
-    verbose : print a line about the result.
+        `Dask(workers=2)`. By default, arrays and frames are held in memory, files and streams are read once per pass,
+        and Dask and Spark objects stay where they are.
+    bounds_epsilon : share of `epsilon` to spend on a private estimate of the bounds, in place of `bounds`. Public
+        bounds are better if there are any. Not for Dask and Spark objects.
+    verbose : print one line about the result.
 
     Attributes
     ----------
     release_ : `Release`, the public result. Publish this and nothing else.
     cluster_centers_ : released centroids, shape (k, d), in the units of the data.
-    labels_ : nearest centroid of each record, shape (n,). Not private: for the data holder only, never written to a
-        file. Only for records in memory.
-    n_iter_, n_passes_ : iterations and passes over the data, without the last, confirming pass.
+    labels_ : nearest centroid of each record, shape (n,), for records in memory. Not private: for the data holder only,
+        and left out when the model is saved or copied.
+    n_iter_, n_passes_ : number of iterations and of passes over the data, without a last pass that only confirms.
 
     Examples
     --------
@@ -120,8 +120,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def fit(self, X: Any, y: Any = None) -> DPKMeans:
         """Cluster the records `X`, shape (n, d): an array, frame, path, `Files`, stream, Dask or Spark object.
 
-        Guarantee: `release_` has the label that it carries. Refuses before spending if that would be weaker than the
-        caller accepts, or if the promised total is too much for the ledger. `y` is not looked at. Returns the model.
+        Guarantee: the label of `release_`. A fit whose label would be weaker than `guarantee`, or whose total exceeds
+        what the ledger has left, is refused before anything is spent. `y` is ignored. Returns the model.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> print(DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.summary())
@@ -146,10 +146,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return self
 
     def predict(self, X: Any) -> Any:
-        """Nearest centroid of each record of `X`, shape (n, d) -> (n,), whole numbers from 0 to k - 1.
+        """Index of the nearest centroid of each record of `X`, shape (n, d) -> (n,).
 
-        Not private: it says where each record lies. Keep it with the records. A Dask array gives a Dask array and a
-        Dask frame a series, lazily; a Spark frame gives the same frame with a column `cluster`.
+        Not private: it tells where each record lies. Keep it with the records. A Dask array gives a lazy Dask array, a
+        Dask frame a lazy series, and a Spark frame the same frame with a column `cluster`.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).predict(X[:5]).shape
@@ -182,22 +182,22 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
+        """Minus the k-means cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
 
-        Not private: one number, and exact. Do not choose among models by it and publish the choice.
+        Not private: the number is exact. A model chosen by it and then published reveals the choice.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).score(X) < 0
         True
         """
         with closing(self._engine(X)) as engine:
-            stats = reveal(engine.cell_statistics(self._unit_centroids()), why="for the data holder's eyes")
+            stats = reveal(engine.cell_statistics(self._unit_centroids()), why="a score is for the data holder only")
         return -stats.cost * self.release_.bounds.longest_side**2
 
     def report(self, path: str | PathLike[str] | None = None) -> str:
-        """A self-contained HTML page about `release_` alone, as text; also written to `path` where one is given.
+        """A self-contained HTML page about `release_`, as text; also written to `path` if one is given.
 
-        Guarantee: that of `release_`. The page is made from it and from nothing else.
+        Guarantee: that of `release_`, from which alone the page is made.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> page = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).report()
@@ -220,7 +220,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         far = is_dask(records) or is_spark(records)
         named = isinstance(X, str | Path) or (far and hasattr(records, "columns"))
         on_workers = isinstance(self.engine, Dask | Spark) or self.engine in ("dask", "spark")
-        engine = self.engine if on_workers == far else None  # small things are predicted here
+        engine = self.engine if on_workers == far else None  # records that are here are predicted here
         opened = open_data(X, engine, columns=self.release_.feature_names if named else None)
         if opened.records is not None:
             validate_data(self, X=records, reset=False, skip_check_array=True)
@@ -239,7 +239,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return self.release_.bounds.unit_of(self.cluster_centers_)
 
     def __sklearn_clone__(self) -> DPKMeans:
-        """An unfitted twin. It shares the ledger (a copy of one would forget what was spent) and the engine."""
+        """An unfitted copy. It shares the ledger, since a copied ledger would miss later spends, and the engine."""
         shared = {id(self.ledger): self.ledger, id(self.engine): self.engine}
         parameters = copy.deepcopy(self.get_params(deep=False), shared)
         twin = type(self)(**parameters)
@@ -274,8 +274,8 @@ def make_synopsis(
     """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
 
     Whatever is computed from them afterwards costs no further budget: `fit(k)`, `explore(range(2, 20))`, any method.
-    `n_clusters` is the largest k that is likely to be asked for; it decides how fine the synopsis is. The other
-    parameters are as in `DPKMeans`.
+    `n_clusters` is the largest k that is likely to be of interest; it decides how fine the synopsis is. The other
+    parameters are those of `DPKMeans`.
 
     Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
     or bounds read from the data make it `none`. Source: proofs/synopsis.md.

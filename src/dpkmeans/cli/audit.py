@@ -32,7 +32,7 @@ def audit(
 ) -> int:
     """Attack a method on synthetic neighbouring data sets, and report a lower bound on its epsilon.
 
-    Exit code 5 when a violation is shown; 1 when a mutant is missed. Finding no violation proves nothing.
+    Exit code 5 if a violation is found, 1 if a deliberately broken method is missed. Finding no violation proves nothing.
 
     Example: dpkmeans audit posterior --epsilon 0.1
 
@@ -41,15 +41,15 @@ def audit(
     method:
         A method (see: dpkmeans methods), a mechanism, or a group: mechanisms, methods, attacks, mutants, all.
     epsilon:
-        The total to claim. Methods with a budget per step get steps whose total comes out about there.
+        The total epsilon that is claimed. Methods with a budget per step get steps that add up to about this total.
     runs:
-        Runs on each side of every pair. By default 100000 of a mechanism, 2000 of a method, 10000 of the paper's.
+        Runs on each data set of a pair. By default 100000 for a mechanism, 2000 for a method, 10000 for the paper's.
     quick:
-        A tenth of that, or less.
+        Use a tenth of the default runs, or fewer.
     confidence:
-        The chance that all bounds of the report hold.
+        Probability with which all bounds in the report hold together.
     jobs:
-        Number of processes; by default one per core.
+        Number of processes; one per core by default.
     out:
         Write all findings here (JSON).
     json:

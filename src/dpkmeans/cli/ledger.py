@@ -1,4 +1,4 @@
-"""The commands of `dpkmeans ledger`: a durable budget for data sets, shared by all who fit them."""
+"""The commands of `dpkmeans ledger`: a privacy budget for data sets that is kept on disk and shared by all users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="ledger",
-    help="A durable budget for data sets, shared by all who fit them.",
+    help="A privacy budget for data sets that is kept on disk and shared by all users.",
     help_format="plaintext",
     default_parameter=Parameter(negative=()),
 )
@@ -27,7 +27,7 @@ app = App(
 
 @app.command
 def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
-    """Take a data set into a ledger; make the ledger first where there is none.
+    """Register a data set in a ledger; the ledger is created if it does not exist.
 
     Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5
 
@@ -38,9 +38,9 @@ def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = N
     dataset:
         A name for the data set.
     cap:
-        The epsilon that may ever be spent on it, by all fits together.
+        The largest total epsilon that all fits together may ever spend on it.
     analyst:
-        In whose name; by default the user's.
+        Name to record with the entry; by default your user name.
     json:
         Print what is left as JSON.
     """
@@ -58,7 +58,7 @@ def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = N
 
 @app.command
 def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
-    """Change the cap of a data set. The change itself is an entry.
+    """Change the cap of a data set. The change is recorded as an entry.
 
     Example: dpkmeans ledger cap ledger.db --dataset visits --cap 2
 
@@ -69,9 +69,9 @@ def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None
     dataset:
         The name of the data set.
     cap:
-        The epsilon that may ever be spent on it, by all fits together.
+        The largest total epsilon that all fits together may ever spend on it.
     analyst:
-        In whose name; by default the user's.
+        Name to record with the entry; by default your user name.
     json:
         Print what is left as JSON.
     """
@@ -87,7 +87,7 @@ def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None
 
 @app.command
 def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> None:
-    """The data sets of a ledger: caps, what is spent and what is left; with --dataset also its entries.
+    """Show the data sets of a ledger with their caps, what is spent and what is left; with --dataset also the entries.
 
     Example: dpkmeans ledger show ledger.db --dataset visits
 
@@ -118,7 +118,7 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
 
 @app.command
 def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> None:
-    """All entries with their hashes, one JSON object per line.
+    """Print all entries with their hashes, one JSON object per line.
 
     Example: dpkmeans ledger export ledger.db --out entries.jsonl
 
@@ -129,7 +129,7 @@ def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> N
     out:
         Write here instead of to stdout.
     json:
-        One JSON document in place of a line per entry.
+        Print one JSON document instead of one line per entry.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.storage.json_files import write_text
@@ -145,7 +145,7 @@ def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> N
 
 @app.command
 def verify(ledger: Path, /, *, head: str | None = None, json: Json = False) -> None:
-    """Check that no entry was changed, removed or added by hand. A broken chain exits with 4.
+    """Check that no entry was changed, removed or inserted. Exit code 4 if the hash chain is broken.
 
     Example: dpkmeans ledger verify ledger.db
 
@@ -154,7 +154,7 @@ def verify(ledger: Path, /, *, head: str | None = None, json: Json = False) -> N
     ledger:
         The ledger's file.
     head:
-        The last hash that an earlier check printed. Shows whether entries since removed from the end are missing.
+        The head that an earlier check printed. Detects entries that were removed from the end since then.
     json:
         Print the result as JSON.
     """

@@ -1,6 +1,6 @@
 """The command `dpkmeans`: runs a command and turns every outcome into an exit code, never into a traceback.
 
-Exit codes: 0 done, 1 a fault of ours, 2 usage, 3 guarantee or budget refused, 4 data or file, 5 an audit shows a
+Exit codes: 0 done, 1 internal error, 2 usage, 3 guarantee or budget refused, 4 data or file, 5 an audit finds a
 violation, 130 interrupted, 143 terminated. Whatever a fit spent before it was interrupted stays spent.
 """
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted. What was spent before stays spent.", INTERRUPTED)
     except Terminated:
         return _fail("terminated. What was spent before stays spent.", TERMINATED)
-    except (BrokenPipeError, SystemExit):  # whoever read our output has gone; rich then asks to exit
+    except (BrokenPipeError, SystemExit):  # the reader of our output is gone; rich then exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
     except Exception as error:
@@ -94,7 +94,7 @@ def _outcome(error: Exception) -> int:
     if isinstance(error, MemoryError):
         return _fail("there is not enough memory for this. Use fewer columns or records.", DATA)
     # An unforeseen exception may quote a record, so only its type is shown.
-    return _fail(f"unexpected {type(error).__name__}. This is a fault in dpkmeans; please report it.", FAULT)
+    return _fail(f"unexpected {type(error).__name__}. This is a bug in dpkmeans; please report it.", FAULT)
 
 
 def _in_words(error: Exception | str) -> str:
@@ -133,5 +133,5 @@ def _show_own_warnings_only() -> None:
 
 
 def printable(message: str) -> str:
-    """Without control characters, which a stranger's file could use to write over the terminal."""
+    """Without control characters, with which the content of a file could overwrite the terminal."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in message)

@@ -30,9 +30,9 @@ def reproduce(
     out: Path = Path("results"),
     json: Json = False,
 ) -> None:
-    """Regenerate what the paper measures, and show it next to the paper's figures.
+    """Repeat the experiments of the paper, and show the results next to the paper's.
 
-    What is finished is kept: an interrupted run goes on where it was. The numbers depend on the seed alone.
+    Finished results are kept, so an interrupted run resumes where it stopped. All numbers depend on the seed alone.
 
     Example: dpkmeans reproduce iterations --dataset s1 --runs 100 --json
 
@@ -41,21 +41,21 @@ def reproduce(
     part:
         iterations, convergence, quality, theorems, readings (other readings of the paper), or all.
     dataset:
-        Names with commas; the paper's six by default. Any CSV file of the folder DPKMEANS_DATA, with --k.
+        Names separated by commas; the paper's six by default. With --k, any CSV file in the folder DPKMEANS_DATA.
     runs:
         Runs per point.
     quality_runs:
-        Fewer runs for the quality part, which takes nearly all of the time.
+        Runs per point for the quality part, which takes nearly all of the time.
     epsilons:
-        Numbers with commas; 0.1 to 1.0 by default.
+        Numbers separated by commas; 0.1 to 1.0 by default.
     methods:
-        Names with commas; all by default.
+        Names separated by commas; all by default.
     k:
         Number of clusters, for a data set that is not the paper's.
     seed:
-        Where all random numbers come from.
+        Seed of all random numbers.
     jobs:
-        Number of processes; by default one per core.
+        Number of processes; one per core by default.
     out:
         Folder for finished cells, tables, figures and the manifest.
     json:
@@ -96,7 +96,7 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in _names(text))
     except ValueError:
-        raise MethodError(f"must be numbers with commas between them; got {text!r}.", parameter="epsilons") from None
+        raise MethodError(f"must be numbers separated by commas; got {text!r}.", parameter="epsilons") from None
 
 
 def _print(result: Result) -> None:
