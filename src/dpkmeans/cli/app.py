@@ -28,7 +28,7 @@ for command in (fit, predict, show, report, synopsis, explore, plan, ledger, met
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code, 2 if the arguments cannot be parsed. Errors of the library pass through."""
+    """Run one command and return its exit code, 2 if the arguments cannot be parsed. Library errors pass through."""
     try:
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:

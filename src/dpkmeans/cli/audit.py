@@ -32,7 +32,7 @@ def audit(
 ) -> int:
     """Attack a method on synthetic neighbouring data sets, and report a lower bound on its epsilon.
 
-    Exit code 5 if a violation is found, 1 if a deliberately broken method is missed. Finding no violation proves nothing.
+    Exit code 5 if a violation is found, 1 if a broken mutant is missed. Finding no violation proves nothing.
 
     Example: dpkmeans audit posterior --epsilon 0.1
 
