@@ -11,6 +11,7 @@ from typing import Any
 
 from tools.markdown import as_table
 
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import FileError
 from dpkmeans.storage.json_files import read_json, write_text
 
@@ -59,7 +60,7 @@ def _cells(finding: dict[str, Any]) -> list[str]:
         "" if nothing else f"{finding['p']:.4f}",
         "" if nothing else f"{finding['p_with']:.4f}",
         f"{finding['bound']:.2f}",
-        "" if claimed is None else f"{claimed:.3g}",
+        "" if claimed is None else format_epsilon(claimed),
         finding["verdict"],
     ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.report.animation import widest_pair
@@ -127,7 +128,7 @@ def budget(release: Release, ax: Any = None, **options: Any) -> Any:
     ax.barh(range(len(labels)), [float(spend.epsilon) for spend in release.spends], **options)
     ax.set_yticks(range(len(labels)), labels, parse_math=False)
     ax.invert_yaxis()
-    ax.set_xlabel(f"epsilon ({release.epsilon_spent:.6g} in all)")
+    ax.set_xlabel(f"epsilon ({format_epsilon(release.epsilon_spent)} in all)")
     return ax
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
+import dpkmeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.guarantee import (
     LABELS,
@@ -75,3 +78,15 @@ def test_words_say_what_holds():
     assert "(1 for one replaced)" in Guarantee("proved").in_words(0.5)
     assert Guarantee("paper").in_words(0.5).startswith("Not proved")
     assert Guarantee("none", reasons=("Why.",)).in_words(0.5) == "Not private. Why."
+
+
+def test_the_sentence_never_names_a_smaller_epsilon_than_was_spent():
+    assert "1.0000049-differential privacy" in Guarantee("proved").in_words(1.0000049)
+    assert "(2.0000098 for one replaced)" in Guarantee("proved").in_words(1.0000049)
+    assert "claims epsilon = 0.123456789," in Guarantee("paper").in_words(0.123456789)
+
+
+def test_no_line_of_the_package_prints_an_epsilon_rounded():
+    rounds = re.compile(r"(epsilon|claimed)[\w.\]\[()\"']*(:[.\d]*[gf]\}| \| short)")
+    for path in (p for end in ("*.py", "*.jinja") for p in Path(dpkmeans.__file__).parent.rglob(end)):
+        assert not rounds.search(path.read_text("utf-8")), path.name

@@ -16,6 +16,7 @@ from dpkmeans.audit.neighbours import Pair, worst_pairs
 from dpkmeans.audit.noise_sources import InBlocks
 from dpkmeans.audit.protocols import Sample, Target
 from dpkmeans.audit.scores import Column, Learned, NearestCentroid, Score, SeenBefore
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods.base import Method
@@ -150,7 +151,7 @@ def registered_target(entry: MethodSpec, epsilon: float, pairs: Sequence[Pair] |
     chosen = worst_pairs() if pairs is None else pairs
     if {"step_epsilon", "release_epsilon"} <= set(entry.options):
         cases = tuple(MethodCase(_calibrated(entry, epsilon, p), p, None, centroids_only=True) for p in chosen)
-        return Target(f"{entry.name} ({epsilon:g})", "method", entry.guarantee, cases)
+        return Target(f"{entry.name} ({format_epsilon(epsilon)})", "method", entry.guarantee, cases)
     method = entry.factory(**SMALLER.get(entry.name, {}))
     private = entry.guarantee != "none"
     cases = tuple(MethodCase(method, p, epsilon if private else None, centroids_only=not private) for p in chosen)

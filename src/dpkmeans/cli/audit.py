@@ -9,6 +9,7 @@ from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.main import DONE, FAULT, VIOLATION
 from dpkmeans.cli.options import Json, all_cores
+from dpkmeans.core.epsilon import format_epsilon
 
 if TYPE_CHECKING:
     from dpkmeans.audit.auditor import AuditReport, Finding
@@ -106,6 +107,6 @@ def table_row(finding: Finding) -> list[str]:
         f"{finding.p:.4f}",
         f"{finding.p_with:.4f}",
         f"{finding.bound:.2f}",
-        "-" if finding.claimed is None else f"{finding.claimed:.3g}",
+        "-" if finding.claimed is None else format_epsilon(finding.claimed),
         finding.verdict,
     ]

@@ -100,6 +100,7 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
     json:
         Print it as JSON.
     """
+    from dpkmeans.core.epsilon import Epsilon
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
     store = DurableLedger(ledger)
@@ -112,7 +113,7 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
     body = [[d.name, str(d.cap), str(d.spent), str(d.remaining)] for d in datasets]
     output.print_table(["data set", "cap", "spent", "left"], body)
     if entries:
-        rows = [[str(e.number), e.time, e.kind, str(_epsilon(e.nano)), e.analyst, e.label] for e in entries]
+        rows = [[str(e.number), e.time, e.kind, str(Epsilon(e.nano)), e.analyst, e.label] for e in entries]
         output.print_table(["entry", "time", "kind", "epsilon", "analyst", "label"], rows, right=False)
 
 
@@ -173,7 +174,3 @@ def _left(dataset: DataSet) -> dict[str, Any]:
     """A data set's cap and what is left of it, as plain values."""
     amounts = {"cap": float(dataset.cap), "spent": float(dataset.spent), "remaining": float(dataset.remaining)}
     return {"dataset": dataset.name, **amounts}
-
-
-def _epsilon(nano: int) -> float:
-    return nano / 10**9

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpkmeans.cli.main import printable
+from dpkmeans.core.epsilon import format_epsilon
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -102,10 +103,10 @@ def print_release(release: Release) -> None:
     print_guarantee(release)
     rows = [
         ("method", release.method),
-        ("epsilon spent", f"{release.epsilon_spent:.6g}"),
+        ("epsilon spent", format_epsilon(release.epsilon_spent)),
         (
             "epsilon promised",
-            "no total was promised" if release.epsilon_promised is None else _short(release.epsilon_promised),
+            "no total was promised" if release.epsilon_promised is None else format_epsilon(release.epsilon_promised),
         ),
         ("passes", f"{release.n_passes} in {release.n_iter} iterations{_ending(release)}"),
     ]

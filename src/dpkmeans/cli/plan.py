@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.options import Clusters, Json
+from dpkmeans.core.epsilon import format_epsilon
 
 
 def plan(
@@ -58,12 +59,12 @@ def plan(
         output.print_json(asdict(advice))
         return
     body = [
-        [f"{e.epsilon:g}", e.method, _percent(e.loss), f"{_percent(e.low)} to {_percent(e.high)}"]
+        [format_epsilon(e.epsilon), e.method, _percent(e.loss), f"{_percent(e.low)} to {_percent(e.high)}"]
         for e in advice.expectations
     ]
     output.print_table(["epsilon", "method", "expected loss", "eight of ten within"], body)
     if advice.noise:
-        rows = [[f"{n.epsilon:g}", str(n.feature), f"{n.deviation:.3g}"] for n in advice.noise]
+        rows = [[format_epsilon(n.epsilon), str(n.feature), f"{n.deviation:.3g}"] for n in advice.noise]
         output.print_table(["epsilon", "feature", "noise on a mean (units of the data)"], rows)
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")

@@ -11,6 +11,7 @@ from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, parse_bounds, sides
 from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
 from dpkmeans.cli.scale import read_records
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def synopsis(
         [
             made.guarantee.in_words(made.epsilon_spent),
             f"points            {len(made.weights)} by a {made.kind}",
-            f"epsilon spent     {made.epsilon_spent:.6g}",
+            f"epsilon spent     {format_epsilon(made.epsilon_spent)}",
         ]
     )
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")

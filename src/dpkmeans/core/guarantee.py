@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, get_args
 
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import GuaranteeError
 
 Label = Literal["none", "paper", "proved"]
@@ -41,12 +42,13 @@ class Guarantee:
         """One sentence for a person."""
         if self.label == "proved":
             return (
-                f"Proved: {epsilon:.6g}-differential privacy for neighbours that differ by one record "
-                f"added or removed ({2 * epsilon:.6g} for one replaced)."
+                f"Proved: {format_epsilon(epsilon)}-differential privacy for neighbours that differ by one record "
+                f"added or removed ({format_epsilon(2 * epsilon)} for one replaced)."
             )
         why = " ".join(self.reasons)
         if self.label == "paper":
-            return f"Not proved: the paper claims epsilon = {epsilon:.6g}, and its proof has holes. {why}".strip()
+            claim = f"the paper claims epsilon = {format_epsilon(epsilon)}, and its proof has holes."
+            return f"Not proved: {claim} {why}".strip()
         return f"Not private. {why}".strip()
 
 

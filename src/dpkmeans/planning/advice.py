@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpkmeans.core.checks import check_integer
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
 
@@ -120,11 +120,11 @@ def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[fl
     if good:
         chosen = best[good[0]]
         return (
-            f"Use {chosen.method} with epsilon {chosen.epsilon:g}: the smallest of these with an expected loss of at "
-            f"most {GOOD_LOSS:.0%}. Keep the rest of the budget."
+            f"Use {chosen.method} with epsilon {format_epsilon(chosen.epsilon)}: the smallest of these with an "
+            f"expected loss of at most {GOOD_LOSS:.0%}. Keep the rest of the budget."
         )
     chosen = best[largest]
     return (
-        f"Use {chosen.method} with epsilon {chosen.epsilon:g}; expect a cost about {chosen.loss:.0%} above the best. "
-        "Fewer clusters would help more than another method."
+        f"Use {chosen.method} with epsilon {format_epsilon(chosen.epsilon)}; expect a cost about {chosen.loss:.0%} "
+        "above the best. Fewer clusters would help more than another method."
     )

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.core.guarantee import MEANING, Label
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
@@ -73,6 +74,7 @@ def render_report(release: Release) -> str:
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["epsilon"] = format_epsilon
     environment.filters["short"] = lambda value: f"{value:.6g}"
     style, script = _part("report.css"), _part("report.js")
     return environment.from_string(_part("report.html.jinja")).render(
@@ -166,20 +168,19 @@ def _spends(release: Release) -> list[dict[str, Any]]:
     """One line per spend, or per kind if there are many, with the running total and the share in percent."""
     lines: list[dict[str, Any]] = []
     for spend in release.spends:
-        epsilon = float(spend.epsilon)
         over = f"{len(spend.parts)} disjoint cells" if len(spend.parts) > 1 else "all records"
-        lines.append({"label": spend.label, "epsilon": epsilon, "over": over})
+        lines.append({"label": spend.label, "epsilon": spend.epsilon, "over": over})
     if len(lines) > MAX_SPENDS:
         kinds: dict[str, dict[str, Any]] = {}
         for line in lines:
             kind = re.sub(r"\d+", "…", line["label"])
-            entry = kinds.setdefault(kind, {"label": kind, "epsilon": 0.0, "over": 0})
+            entry = kinds.setdefault(kind, {"label": kind, "epsilon": Epsilon(0), "over": 0})
             entry["epsilon"] += line["epsilon"]
             entry["over"] += 1
         lines = list(kinds.values())[:MAX_BOUNDS]
-    total, spent = 0.0, release.epsilon_spent
+    total = Epsilon(0)
     for line in lines:
         total += line["epsilon"]
         line["total"] = total
-        line["share"] = 100 * line["epsilon"] / spent
+        line["share"] = 100 * float(line["epsilon"]) / release.epsilon_spent
     return lines
