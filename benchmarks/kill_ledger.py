@@ -67,7 +67,7 @@ class Writer:
         writer = self
 
         class WatchedNoise(SecureNoise):
-            def laplace(self, values, scale):  # type: ignore[no-untyped-def]
+            def laplace(self, values, scale):
                 writer.draws += 1
                 writer.note("draw")
                 noisy = super().laplace(values, scale)
@@ -186,7 +186,7 @@ def judge(store: DurableLedger, folder: Path) -> dict[str, object]:
 
 def speed(store: DurableLedger, seconds: float) -> dict[str, float]:
     """Spends per second of all writers together: each an entry of its own, and within promised totals."""
-    rates = {}
+    rates: dict[str, float] = {}
     for name, promised in (("each an entry", None), ("within promised totals", Epsilon(10_000))):
         read, write = os.pipe()
         for _ in range(WRITERS):

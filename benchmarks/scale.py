@@ -64,6 +64,7 @@ def timed(function, cpu=time.process_time) -> dict[str, float]:
 def measure(what: str, folder: Path) -> dict[str, float]:
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.data.open import open_data
+    from dpkmeans.engines.memory import MemoryEngine
 
     centroids = np.random.default_rng(0).random((K, D))
     if what == "read":
@@ -74,7 +75,7 @@ def measure(what: str, folder: Path) -> dict[str, float]:
             engine.cell_statistics(centroids)
 
             def one_pass() -> None:
-                if what == "memory":  # without what it remembers of the last assignment
+                if isinstance(engine, MemoryEngine):  # without what it remembers of the last assignment
                     engine._assignments.clear()
                 engine.cell_statistics(centroids)
 

@@ -23,7 +23,8 @@ from dpkmeans.errors import (
     MethodError,
     NotConvergedWarning,
 )
-from dpkmeans.methods.registry import lloyd, posterior, prior
+from dpkmeans.methods.lloyd import lloyd
+from dpkmeans.methods.lu_shen.strategies import posterior, prior
 
 X = np.random.default_rng(0).random((300, 2))
 

@@ -16,7 +16,6 @@ from dpkmeans.cli.inputs import parse_bounds
 from dpkmeans.cli.main import main
 from dpkmeans.core.release import Release
 from dpkmeans.errors import BoundsError
-from dpkmeans.storage import json_files as files
 
 N = 61
 MARKER = (3.717177, 8.181719)
@@ -412,7 +411,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_still_prints_the_result(
     def fail(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr(files.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     assert fit(data, *LLOYD, "--json", "--out", str(model)) == code
     assert json.loads(capsys.readouterr().out)["method"] == "lloyd"
     assert model.read_text() == before

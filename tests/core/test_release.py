@@ -10,7 +10,7 @@ import pytest
 from dpkmeans import DPKMeans
 from dpkmeans.core.release import KIND, VERSION, Release
 from dpkmeans.errors import FileError
-from dpkmeans.methods.registry import posterior
+from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.storage.json_files import write_json
 
 N = 997  # no other length in a release is near it

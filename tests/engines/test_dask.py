@@ -146,7 +146,7 @@ def test_no_message_to_the_driver_holds_a_record(client, tmp_path, monkeypatch):
 def test_arrays_in_memory_are_sent_and_survive_a_killed_worker(client, monkeypatch):
     monkeypatch.setattr(dask_engine, "PART_NUMBERS", 1500)
     engine = open_data(X, Dask(client=client)).engine(BOX)
-    assert len(engine._parts) == 6
+    assert len(engine._parts) == 6  # type: ignore[attr-defined]
     same_statistics(engine)
     timer = kill_soon(two_workers(client)[0], after=0.1)
     assert reveal(engine.answer(SlowCount()), why=WHY).tolist() == [[len(X)]]

@@ -155,7 +155,8 @@ def answers(X, centroids, other, n_threads):
 
 @pytest.mark.parametrize("n_threads", [2, 3, 4])
 def test_answers_are_the_same_to_the_bit_for_any_number_of_threads(several_chunks, n_threads):
-    one, many = answers(*several_chunks, 1), answers(*several_chunks, n_threads)
+    X, centroids, other = several_chunks
+    one, many = (answers(X, centroids, other, n) for n in (1, n_threads))
     for a, b in zip(one, many, strict=True):
         assert np.array_equal(a, b)
 

@@ -58,7 +58,7 @@ def test_a_label_is_put_beside_each_row_of_a_frame(session):
 def test_arrays_in_memory_are_sent(session, monkeypatch):
     monkeypatch.setattr(spark_engine, "PART_NUMBERS", 1500)
     engine = open_data(X, Spark(session=session)).engine(BOX)
-    assert engine._rdd.getNumPartitions() == 6
+    assert engine._rdd.getNumPartitions() == 6  # type: ignore[attr-defined]
     found, expected = (
         reveal(e.cell_statistics(X[:5]), why=WHY).integers() for e in (engine, MemoryEngine.of_records(X, BOX))
     )

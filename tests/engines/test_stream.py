@@ -85,7 +85,7 @@ def test_csv_is_converted_once_and_the_copy_goes_away(tmp_path, zipped):
     path = tmp_path / ("visits.csv.gz" if zipped else "visits.csv")
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
     source = open_files(Files(path))
-    copy = source.keep.path
+    copy = source.keep.path  # type: ignore[attr-defined]
     assert copy.stat().st_mode & 0o077 == 0 or copy.parent.stat().st_mode & 0o077 == 0  # nobody else may read it
     same_statistics(StreamEngine(source, BOX))
     assert source.names == tuple(NAMES)

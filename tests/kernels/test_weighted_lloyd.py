@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -82,7 +84,7 @@ def seeded(points, weights, uniforms):
     """Greedy k-means++ in a few plain lines."""
     nearest, total, chosen = np.full(len(points), np.inf), weights.sum(), []
     for c, tries in enumerate(uniforms):
-        best = (np.inf, None, None)
+        best: tuple[float, Any, int] = (np.inf, None, 0)
         for u in tries:
             left, shares = u * total, weights if c == 0 else weights * nearest
             pick = len(points) - 1

@@ -73,7 +73,7 @@ def test_a_part_that_says_nothing_supports_nothing(part):
     class Stranger:
         pass
 
-    class Heir(SOUND[part]):
+    class Heir(SOUND[part]):  # type: ignore[misc, valid-type]
         """May do something else than its base; so it has to say it anew."""
 
     @dataclass(frozen=True)
@@ -132,5 +132,5 @@ def test_a_public_generator_with_a_seed_takes_the_label_away(make):
 
 def test_an_iterative_method_cannot_be_given_a_claim():
     with pytest.raises(TypeError):
-        replace(blum(), claim=Claim.PROVED)
+        replace(blum(), claim=Claim.PROVED)  # type: ignore[call-arg]
     assert "claim" not in IterativeMethod.__dataclass_fields__

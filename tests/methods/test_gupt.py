@@ -6,7 +6,7 @@ import pytest
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.methods.registry import gupt
+from dpkmeans.methods.gupt import gupt
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

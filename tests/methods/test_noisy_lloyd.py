@@ -15,11 +15,12 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import GuaranteeError, MethodError
 from dpkmeans.estimator import DPKMeans
+from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.initializers import SpherePacking
 from dpkmeans.methods.loop.solver import Step
 from dpkmeans.methods.loop.updates import NoisyMean
-from dpkmeans.methods.registry import blum, dwork, lloyd, su
+from dpkmeans.methods.noisy_lloyd import blum, dwork, su
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness

@@ -8,8 +8,8 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import MethodError
-from dpkmeans.methods.privgene import MAX_ROUNDS, score_range
-from dpkmeans.methods.registry import privgene
+from dpkmeans.kernels.score_range import score_range
+from dpkmeans.methods.privgene import MAX_ROUNDS, privgene
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

@@ -7,7 +7,8 @@ import dpkmeans.methods.registry as methods
 from dpkmeans import DPKMeans
 from dpkmeans.core.guarantee import LABELS
 from dpkmeans.errors import MethodError
-from dpkmeans.methods.registry import ENTRY_POINT_GROUP, MethodSpec, lloyd, make_method, registry
+from dpkmeans.methods.lloyd import lloyd
+from dpkmeans.methods.registry import ENTRY_POINT_GROUP, MethodSpec, make_method, registry
 
 X = np.random.default_rng(0).random((50, 2))
 

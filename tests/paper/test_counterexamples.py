@@ -13,8 +13,8 @@ from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.solver import iterate
 from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
-from dpkmeans.methods.registry import posterior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.reproduction.estimators import prior_factor

@@ -17,7 +17,8 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.methods.registry import lloyd, posterior, prior
+from dpkmeans.methods.lloyd import lloyd
+from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 

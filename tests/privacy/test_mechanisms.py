@@ -196,7 +196,7 @@ def test_noise_that_could_not_fit_is_refused_and_mechanisms_are_frozen(mechanism
     with pytest.raises(FrozenInstanceError):
         mechanism(Epsilon(1)).epsilon = Epsilon(2)
     with pytest.raises(FrozenInstanceError):
-        zeros.sensitivity.l1 = 1
+        zeros.sensitivity.l1 = 1  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("nano", [1, 3, 10**8, 3 * 10**8, 333_333_333, 10**9, 7 * 10**9, 10**12])

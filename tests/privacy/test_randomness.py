@@ -49,9 +49,9 @@ def test_numpys_global_seed_has_no_influence_on_the_secure_source():
 
 
 def test_the_secure_source_leaves_numpys_global_state_alone():
-    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     draws(Randomness.secure())
-    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    assert np.random.get_state(legacy=False)["state"]["key"].tolist() == before  # noqa: NPY002
 
 
 def test_only_the_cryptographic_source_itself_counts_as_not_seeded():
@@ -73,7 +73,7 @@ def test_a_seeded_generator_of_either_kind_counts_as_seeded():
     assert replace(secure, noise=SeededNoise(1)).seeded
     assert not secure.seeded
     with pytest.raises(TypeError):
-        Randomness(np.random.default_rng(1), SeededNoise(1), _fresh=True)
+        Randomness(np.random.default_rng(1), SeededNoise(1), _fresh=True)  # type: ignore[call-arg]
 
 
 def test_random_state_means_what_scikit_learn_means_by_it():

@@ -31,7 +31,7 @@ def a_release(n_features: int = 2, label: str = "proved") -> Release:
     return Release(
         centroids=rng.random((3, n_features)),
         method="su",
-        guarantee=Guarantee(label),  # type: ignore[arg-type]
+        guarantee=Guarantee(label),
         bounds=Bounds((0.0,) * n_features, (1.0,) * n_features),
         epsilon_promised=1.0,
         spends=(Spend("counts", (Epsilon.of(0.25),)), Spend("sums", (Epsilon.of(0.5),) * 3)),
@@ -255,7 +255,7 @@ def test_the_structure_serves_a_screen_reader(fitted):
         if tag == "th":
             assert attributes["scope"] in ("row", "col")
         if tag == "a":
-            assert attributes["href"][1:] in ids
+            assert str(attributes["href"])[1:] in ids
         if attributes.get("class") == "scroll":
             assert attributes["tabindex"] == "0"
             assert attributes["aria-label"]

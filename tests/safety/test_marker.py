@@ -58,6 +58,7 @@ class Everything(logging.Handler):
     def __init__(self, capsys: Any) -> None:
         super().__init__(level=0)
         self.lines: list[str] = []
+        self.caught: list[warnings.WarningMessage] = []
         self.capsys = capsys
 
     def emit(self, record: logging.LogRecord) -> None:

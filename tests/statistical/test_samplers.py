@@ -21,12 +21,12 @@ from dpkmeans.core.query import Sensitivity
 from dpkmeans.privacy import linf_laplace
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
-from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise
+from dpkmeans.privacy.randomness import NoiseSource, Randomness, SecureNoise, SeededNoise
 
 FALSE_ALARM = 1e-6
 DRAWS = 60_000
 SCALES = [Fraction(3, 4), Fraction(6), Fraction(2001, 2), Fraction(2**20), Fraction(2**30)]
-SOURCES = {"secure": SecureNoise, "seeded": lambda: SeededNoise(2024)}
+SOURCES: dict[str, Callable[[], NoiseSource]] = {"secure": SecureNoise, "seeded": lambda: SeededNoise(2024)}
 RUNS = {"secure": Randomness.secure, "seeded": lambda: Randomness.with_seed(2024)}
 
 by_source = pytest.mark.parametrize("name", ["secure", "seeded"])
@@ -214,8 +214,8 @@ def test_below_is_uniform_in_its_leading_digits_for_a_large_bound(name):
     n = 3 * 2**61  # a quarter of all 64-bit words lies in the incomplete last run
     drawn = source.below_each(np.full(50_000, n)) // (2**61 // 8)
     assert stats.chisquare(np.bincount(drawn, minlength=24)).pvalue > FALSE_ALARM
-    drawn = [source.below(3**80) * 27 // 3**80 for _ in range(20_000)]
-    assert stats.chisquare(np.bincount(drawn, minlength=27)).pvalue > FALSE_ALARM
+    digits = [source.below(3**80) * 27 // 3**80 for _ in range(20_000)]
+    assert stats.chisquare(np.bincount(digits, minlength=27)).pvalue > FALSE_ALARM
 
 
 @by_source

@@ -10,11 +10,12 @@ import pytest
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.estimator import DEFAULT_METHOD, DPKMeans
+from dpkmeans.estimator import DPKMeans
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness, SeededNoise
+from dpkmeans.session import DEFAULT_METHOD
 from dpkmeans.synopsis.method import separate_duplicates
 from dpkmeans.synopsis.verify import verify
 

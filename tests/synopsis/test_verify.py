@@ -58,7 +58,7 @@ def test_a_changed_file_is_refused_whatever_byte_of_its_content_changes(tmp_path
         assert same
 
 
-def changes(content: dict) -> dict[str, object]:
+def changes(content: dict) -> dict[str, dict]:
     """For every number of the certificate a content in which it is changed, with a checksum that would match."""
     certificate = content["certificate"]
     changed = {}

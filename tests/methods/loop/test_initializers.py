@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,7 +94,8 @@ def test_packed_points_lie_farther_apart_than_uniform_ones():
 
 
 def test_starts_say_whether_they_leave_the_records_alone():
-    assert [INITIALIZERS[name].claim.label for name in ("rows", "uniform", "packing")] == ["paper", "proved", "proved"]
+    starts: dict[str, Any] = dict(INITIALIZERS)
+    assert [starts[name].claim.label for name in ("rows", "uniform", "packing")] == ["paper", "proved", "proved"]
     assert Given.of([[0.0]]).claim.label == "proved"
 
 

@@ -375,7 +375,7 @@ def forged(entries: tuple[LedgerEntry, ...], number: int, **changes: object) -> 
     made: list[LedgerEntry] = []
     for entry in entries:
         previous = made[-1].sha256 if made else entry.previous
-        entry = replace(entry, previous=previous, **(changes if entry.number == number else {}))  # type: ignore[arg-type]
+        entry = replace(entry, previous=previous, **(changes if entry.number == number else {}))
         made.append(replace(entry, sha256=entry.digest()))
     return made
 
