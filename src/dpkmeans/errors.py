@@ -6,6 +6,8 @@ command shows `--k`. No message holds a value, a count or a row of private data.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from ast import literal_eval
 from collections.abc import Callable
 from string import Formatter
@@ -110,3 +112,11 @@ class TightBoundsWarning(DPKMeansWarning):
     For the data holder only: it depends on the records. It is never raised as an error, whatever the filters say, so
     that whether a fit succeeds does not depend on them.
     """
+
+
+def warn(warning: DPKMeansWarning) -> None:
+    """Issue `warning` at the line outside this package that led to it."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == "dpkmeans":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)

@@ -21,7 +21,7 @@ from dpkmeans.core.release import Release
 from dpkmeans.data.open import OpenedData, Where, open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning
+from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning, warn
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
 from dpkmeans.methods.registry import make_method
@@ -244,6 +244,6 @@ def _warn_of_tight_bounds(bounds: Bounds, records: AnyArray) -> None:
         hint="Give {bounds} that are known without looking at the records. If they are, ignore this.",
     )
     try:
-        warnings.warn(warning, stacklevel=5)
+        warn(warning)
     except TightBoundsWarning:
         warnings.showwarning(warning, TightBoundsWarning, __file__, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +13,7 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
-from dpkmeans.errors import WeakSignalWarning
+from dpkmeans.errors import WeakSignalWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.solver import solve
@@ -127,13 +126,12 @@ def build(
     paid = before - ledger.remaining
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
     if n_records * float(before) / k < MIN_SIGNAL:
-        warnings.warn(
+        warn(
             WeakSignalWarning(
                 f"records * epsilon / clusters is about {n_records * float(before) / k:.2g}; below {MIN_SIGNAL:.0f} "
                 "no private method finds good clusters.",
                 hint="Use more records, a larger epsilon or fewer clusters.",
-            ),
-            stacklevel=4,
+            )
         )
     d = int(np.count_nonzero(engine.bounds.unit_box))
     plan = make_plan(ledger.remaining, n_records, k, d, recentre=method.recentre)

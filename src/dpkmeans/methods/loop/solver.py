@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +12,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
-from dpkmeans.errors import NotConvergedWarning
+from dpkmeans.errors import NotConvergedWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import Schedule, ScheduleInput, StepBudget
 from dpkmeans.methods.loop.initializers import Initializer
@@ -172,11 +171,10 @@ class IterativeMethod:
         plan = self.schedule.plan(ScheduleInput(total, n_clusters, engine.n_features, n_records))
         end = solve(engine, start, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
         if self.stop.until_repeat and not end.stopped:
-            warnings.warn(
+            warn(
                 NotConvergedWarning(
                     f"{self.name} was ended by max_iter before its assignment repeated;", hint="raise {max_iter}."
-                ),
-                stacklevel=3,
+                )
             )
         outcome = Outcome(
             self.final.centroids(engine, end, ledger=ledger, rng=rng),

@@ -12,14 +12,13 @@ import os
 import secrets
 import sqlite3
 import threading
-import warnings
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, Spend
-from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning
+from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning, warn
 from dpkmeans.privacy.durable.hash_chain import (
     BEGINNING,
     COLUMNS,
@@ -285,7 +284,7 @@ class Account:
             try:
                 self.store.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
             except LedgerError as error:
-                warnings.warn(f"{error} The whole promised epsilon stays spent.", UnsettledWarning, stacklevel=3)
+                warn(UnsettledWarning(f"{error} The whole promised epsilon stays spent."))
 
 
 def _opened(path: str, analyst: str, patience: float) -> DurableLedger:
