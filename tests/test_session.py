@@ -107,13 +107,11 @@ def test_a_refused_request_does_not_open_the_records():
 def test_nothing_but_the_session_runs_a_method_on_an_engine():
     """`release_` has one origin: no command, and not the estimator, calls a method, opens an account or settles one."""
     for path in (FOLDER / "estimator.py", *(FOLDER / "cli").glob("*.py")):
-        called = {node.func.attr for node in ast.walk(ast.parse(path.read_text())) if _is_method_call(node)}
-        assert not called & {"account", "settle"}, path.name
-        assert "guarantee_of" not in path.read_text(), path.name
-
-
-def _is_method_call(node):
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        called = {n.func.attr for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+        named = {n.id for n in nodes if isinstance(n, ast.Name)}
+        assert not {"account", "settle"} & called, path.name
+        assert not {"guarantee_of", "make_method", "estimate_bounds", "Ledger"} & named, path.name
 
 
 @pytest.mark.parametrize(
