@@ -50,6 +50,7 @@ def cases() -> Iterator[Case]:
     yield Case("lloyd", 3000, 2, 70)
     yield Case("lloyd", 3000, 40, 60)
     yield Case("synopsis", 2000, 2, 30)
+    yield Case("synopsis", 9000, 14, 6)
     yield Case("synopsis", 900, 3, 4, {"bounds": None, "bounds_epsilon": 0.5})
 
 
