@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,8 @@ def test_a_seeded_fit_does_not_hang_on_the_last_place_of_numpy(case, off_by_one_
 
 def processor() -> tuple[list[str], str]:
     """Features of this processor that NumPy chooses code by, and which BLAS kernels an older one would get."""
-    try:
-        from numpy._core import _multiarray_umath as built
-    except ImportError:  # NumPy 1
-        from numpy.core import _multiarray_umath as built
+    core = "numpy._core" if hasattr(np, "_core") else "numpy.core"  # NumPy 1 has the second only
+    built = import_module(f"{core}._multiarray_umath")
     features = [name for name in built.__cpu_dispatch__ if built.__cpu_features__[name]]
     return features, "Haswell" if any("512" in name or name == "X86_V4" for name in features) else "Nehalem"
 
