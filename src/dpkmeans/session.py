@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -135,8 +136,8 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
                 labels = engine.labels(box.unit_of(release.centroids))
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
-    elif data.records is not None and not box.from_data:
-        _warn_of_tight_bounds(box, data.records)
+    elif isinstance(engine, MemoryEngine) and data.chunks is not None and not box.from_data:
+        _warn_of_tight_bounds(box, data.chunks())
     return Fitted(replace(release, feature_names=names), labels)
 
 
@@ -225,17 +226,19 @@ def _column_names(X: Any) -> tuple[str, ...] | None:
     return names if any(texts) else None
 
 
-def _warn_of_tight_bounds(bounds: Bounds, records: AnyArray) -> None:
-    """Tell the data holder that the bounds are the extremes of the records `records`, shape (n, d), if they are.
+def _warn_of_tight_bounds(bounds: Bounds, chunks: Iterable[AnyArray]) -> None:
+    """Tell the data holder if the bounds are the extremes of the records, in chunks of shape (n, d).
 
     After the release is made and settled. The warning is never raised as an error: with such a filter it would be
     visible from outside whether the records fill their bounds.
     """
-    step = bounds.longest_side / GRID
-    with np.errstate(over="ignore"):
-        low, high = records.min(axis=0).astype(np.float64), records.max(axis=0).astype(np.float64)
+    low, high = np.full(bounds.n_features, np.inf), np.full(bounds.n_features, -np.inf)
+    for chunk in chunks:
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
+            values = chunk.astype(np.float64, copy=False)
+        low, high = np.fmin(low, _fold(np.fmin, values, np.inf)), np.fmax(high, _fold(np.fmax, values, -np.inf))
     gaps = np.concatenate([low - bounds.lower, high - bounds.upper])
-    if not (np.abs(gaps) < step).all():
+    if not (np.abs(gaps) < bounds.longest_side / GRID).all():
         return
     warning = TightBoundsWarning(
         "in every feature the smallest and the largest record lie exactly on the bounds. If the bounds, or a scaler "
@@ -247,3 +250,11 @@ def _warn_of_tight_bounds(bounds: Bounds, records: AnyArray) -> None:
         warn(warning)
     except TightBoundsWarning:
         warnings.showwarning(warning, TightBoundsWarning, __file__, 0)
+
+
+def _fold(extreme: np.ufunc, values: AnyArray, initial: float) -> AnyArray:
+    """`extreme` over the rows of `values`, (n, d) -> (d,). Rows side by side: short ones are slow to reduce."""
+    n, d = values.shape
+    rest = n % 64
+    folded = extreme.reduce(values[: n - rest].reshape(-1, 64 * d), initial=initial).reshape(64, d)
+    return np.asarray(extreme.reduce(np.concatenate([folded, values[n - rest :]])))
