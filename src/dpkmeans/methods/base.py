@@ -69,7 +69,7 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
     guarantee = guarantee_of(claim, engine.bounds, rng)
     promised = None if ledger.promised is None else float(ledger.promised)
     spends, n_passes, names = ledger.spends, outcome.n_passes, None
-    if isinstance(engine, Released):
+    if engine.released and isinstance(engine, Released):
         guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
         n_passes, names = 0, engine.feature_names
     centroids = engine.bounds.from_unit(np.array(outcome.centroids, dtype=np.float64))

@@ -55,7 +55,7 @@ class EqualSteps(Sequence[StepBudget]):
     def __getitem__(self, index: slice) -> Sequence[StepBudget]: ...
     def __getitem__(self, index: int | slice) -> StepBudget | Sequence[StepBudget]:
         chosen = range(self.n_steps)[index]
-        return EqualSteps(self.budget, len(chosen)) if isinstance(chosen, range) else self.budget
+        return [self.budget] * len(chosen) if isinstance(chosen, range) else self.budget
 
 
 class Schedule(Protocol):

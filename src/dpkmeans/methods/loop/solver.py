@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.engine import CellStatistics, Engine
@@ -73,9 +73,8 @@ class Update(Protocol):
         ...
 
 
-@runtime_checkable
 class CompiledUpdate(Update, Protocol):
-    """An update that can make all steps in a few compiled calls, with the same result as step by step."""
+    """An update that can also make all steps in a few compiled calls, with the same result as step by step."""
 
     def run_compiled(
         self,
@@ -110,11 +109,13 @@ def solve(
     rng: Randomness,
 ) -> Trajectory:
     """One step per entry of `plan`, until the stop rule or the plan ends it: compiled where the update can."""
-    if isinstance(update, CompiledUpdate):
-        end = update.run_compiled(engine, start, plan, stop=stop, ledger=ledger, rng=rng)
-        if end is not None:
-            return end
-    return iterate(engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
+    end = None
+    if hasattr(update, "run_compiled"):
+        compiled = cast(CompiledUpdate, update)
+        end = compiled.run_compiled(engine, start, plan, stop=stop, ledger=ledger, rng=rng)
+    if end is None:
+        end = iterate(engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
+    return end
 
 
 def iterate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -40,7 +40,6 @@ class Controller(IntEnum):
         return 1 if self is Controller.POSTERIOR else 2
 
 
-@runtime_checkable
 class RunsZones(Protocol):
     """An engine that makes steps of a zone strategy by itself, as `MemoryEngine` does."""
 
@@ -94,9 +93,9 @@ class ZoneSampling:
         rng: Randomness,
     ) -> Trajectory | None:
         """The whole run, where the engine makes steps by itself and the ledger has no reason to refuse one."""
-        if not (stop.until_repeat and ledger.refuses_nothing and isinstance(engine, RunsZones) and engine.runs_zones):
+        if not (stop.until_repeat and ledger.refuses_nothing and getattr(engine, "runs_zones", False)):
             return None
-        return self.run_with_history(engine, start, plan, ledger=ledger, rng=rng)[0]
+        return self.run_with_history(cast(RunsZones, engine), start, plan, ledger=ledger, rng=rng)[0]
 
     def run_with_history(
         self, engine: RunsZones, start: FloatArray, plan: Sequence[StepBudget], *, ledger: Ledger, rng: Randomness

@@ -35,10 +35,9 @@ def transcript_of(
             continue
         centers = bounds.from_unit(move.zones.center).tolist()
         radii = (move.zones.radius * bounds.longest_side).tolist()
-        drawn = bounds.from_unit(move.centroids).tolist()
-        for cluster, (center, radius, centroid) in enumerate(zip(centers, radii, drawn, strict=True)):
-            shown = tuple(centroid) if centroids else None
-            lines.append(
-                PublishedZone(iteration, cluster, tuple(center), radius, SCORE_NAME, float(budget.zone), shown)
-            )
+        drawn = map(tuple, bounds.from_unit(move.centroids).tolist()) if centroids else [None] * len(radii)
+        lines += [
+            PublishedZone(iteration, cluster, tuple(center), radius, SCORE_NAME, float(budget.zone), centroid)
+            for cluster, (center, radius, centroid) in enumerate(zip(centers, radii, drawn, strict=True))
+        ]
     return tuple(lines)
