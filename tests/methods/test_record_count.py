@@ -6,9 +6,10 @@ import pytest
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
+from dpkmeans.engines.block_engine import MAX_RECORDS
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.methods.record_count import LARGEST, NoisyCount, NotNeeded, PublicCount, record_count
+from dpkmeans.methods.record_count import NoisyCount, NotNeeded, PublicCount, record_count
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -54,7 +55,7 @@ def test_a_noisy_count_stays_in_its_range_however_large_the_noise(n):
     rng = Randomness.with_seed(0)
     drawn = [NoisyCount().get(engine_of(n), ledger=Ledger(1e-7), rng=rng) for _ in range(300)]
     assert min(drawn) == 1.0
-    assert max(drawn) <= LARGEST
+    assert max(drawn) <= MAX_RECORDS
 
 
 def test_without_a_total_a_noisy_count_cannot_be_bought():
@@ -75,7 +76,7 @@ def test_what_the_caller_gives_decides_where_the_count_comes_from():
     assert record_count(np.int64(5)) == PublicCount(5)
 
 
-@pytest.mark.parametrize("n_records", [0, -1, 2.5, float("nan"), "5", True, LARGEST + 1])
+@pytest.mark.parametrize("n_records", [0, -1, 2.5, float("nan"), "5", True, MAX_RECORDS + 1])
 def test_a_public_count_that_makes_no_sense_is_refused(n_records):
     with pytest.raises(MethodError, match="n_records must be a whole number"):
         PublicCount(n_records)

@@ -11,19 +11,17 @@ from typing import ClassVar, Protocol
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.engines.block_engine import MAX_RECORDS
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
-
-LARGEST = 2**33
-"""No engine takes more records than this (their sums would not be exact), so no larger number makes sense."""
 
 
 class RecordCount(Protocol):
     """Where a method's number of records comes from."""
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
-        """A public or released number of records, between 1 and `LARGEST`."""
+        """A public or released number of records, between 1 and `MAX_RECORDS`."""
         ...
 
 
@@ -47,7 +45,7 @@ class PublicCount:
 
     def __post_init__(self) -> None:
         hint = "Leave it out to spend a small share of epsilon on a noisy count."
-        check_integer(self.n_records, "n_records", most=LARGEST, hint=hint)
+        check_integer(self.n_records, "n_records", most=MAX_RECORDS, hint=hint)
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
         """The given number."""
@@ -65,11 +63,11 @@ class NoisyCount:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
-        """The released number, moved into 1 to `LARGEST`."""
+        """The released number, moved into 1 to `MAX_RECORDS`."""
         noisy = Laplace(ledger.remaining.share(self.share)).release(
             engine.count(), ledger=ledger, rng=rng, label="number of records"
         )
-        return float(min(max(int(noisy), 1), LARGEST))
+        return float(min(max(int(noisy), 1), MAX_RECORDS))
 
 
 def record_count(n_records: int | None) -> RecordCount:

@@ -14,7 +14,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
-from dpkmeans.methods.loop.solver import Trajectory, iterate, solve
+from dpkmeans.methods.loop.solver import Move, Trajectory, iterate, solve
 from dpkmeans.methods.loop.stopping import AfterPlan, Repeats
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.methods.lu_shen.zone_sampling import STEPS_PER_CALL, Controller, ZoneSampling
@@ -103,6 +103,18 @@ def test_another_stop_rule_and_several_threads_go_step_by_step(stop, n_threads, 
     update, rng = ZoneSampling(Controller.POSTERIOR), Randomness.with_seed(0)
     end = solve(engine, X[:3], [STEP] * 2, update=update, stop=stop, ledger=Ledger(), rng=rng)
     assert len(end.moves) == 2
+
+
+def test_an_update_that_moves_in_another_way_does_not_inherit_the_compiled_run():
+    class StaysPut(ZoneSampling):
+        def move(self, step, *, ledger, rng):
+            return Move(step.previous)
+
+    engine = MemoryEngine.of_records(np.random.default_rng(0).random((500, 2)), Bounds.of((0, 1), 2), n_threads=1)
+    start, update, rng = np.random.default_rng(1).random((3, 2)), StaysPut(Controller.PRIOR), Randomness.with_seed(0)
+    end = solve(engine, start, [STEP] * 5, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    assert np.array_equal(end.centroids, start)
+    assert (end.n_steps, end.stopped) == (1, True)
 
 
 def fitted(method, X, engine):

@@ -148,8 +148,8 @@ class SuSplit:
     ε_m = √(500 k³/N² (d + ∛(4dρ²))³), T = ε/ε_m between 2 and 7, count : each feature = ∛(4dρ²) : 1.
     """
 
-    fewest: int = 2
-    most: int = 7
+    min_steps: int = 2
+    max_steps: int = 7
     splits: bool = True
     claim: ClassVar[Claim] = Claim.PROVED
 
@@ -165,6 +165,6 @@ class SuSplit:
     def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """T equal budgets that add up to the total."""
         affordable = float(given.total) / self.smallest_step(given)
-        steps = int(min(max(affordable, self.fewest), self.most))
+        steps = int(min(max(affordable, self.min_steps), self.max_steps))
         weight = self.count_weight(given.n_features)
         return [noisy_mean_budget(step, given.n_features, weight) for step in given.total.over(steps)]

@@ -110,7 +110,7 @@ def solve(
 ) -> Trajectory:
     """One step per entry of `plan`, until the stop rule or the plan ends it: compiled where the update can."""
     end = None
-    if hasattr(update, "run_compiled"):
+    if "run_compiled" in vars(type(update)):  # its own: a subclass may move in another way
         compiled = cast(CompiledUpdate, update)
         end = compiled.run_compiled(engine, start, plan, stop=stop, ledger=ledger, rng=rng)
     if end is None:
