@@ -1,4 +1,4 @@
-"""The commands `dpkmeans demo` and `dpkmeans methods`: what there is to see without any data."""
+"""The commands `dpkmeans demo` and `dpkmeans methods`, which need no data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpkmeans.cli.options import Json
 
 
 def methods(*, json: Json = False) -> None:
-    """All methods: what each is, what it guarantees, and where it comes from.
+    """List all methods: what each does, what it guarantees, and its source.
 
     Example: dpkmeans methods
 

@@ -13,8 +13,8 @@ from dpkmeans.cli.scale import HERE, Place, read_records
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
 
-UNLIKE = 20.0
-"""Ratio of two sides of the box from which the narrower feature hardly matters: it adds 1/400 to a squared distance."""
+MAX_WIDTH_RATIO = 20.0
+"""Above this ratio of two widths the narrower feature hardly matters: it adds at most 1/400 to a squared distance."""
 
 
 def fit(
@@ -52,31 +52,31 @@ def fit(
     k:
         Number of clusters.
     bounds_epsilon:
-        In place of --bounds: spend this much of epsilon on a private estimate of the box.
+        Instead of --bounds: the share of epsilon to spend on a private estimate of them.
     epsilon:
-        The promised total. Methods that split a total need it; for others it is a cap.
+        Total privacy budget. Methods that divide a total need it; for the others it is a cap.
     method:
-        Name of a method; see: dpkmeans methods.
+        Name of a method; for a list see: dpkmeans methods.
     guarantee:
-        The weakest guarantee that is accepted.
+        The weakest guarantee to accept.
     step_epsilon:
         Budget of each step (posterior, prior).
     release_epsilon:
         Budget of the last step (posterior, prior).
     n_records:
-        The number of records, only if it is public.
+        Number of records, if it is public.
     init:
-        Where to start: rows, uniform or packing.
+        Initial centroids: rows, uniform or packing.
     max_iter:
-        A safety net for methods that stop by themselves.
+        Largest number of iterations, for methods that stop by themselves.
     seed:
-        Makes the run repeatable and so not private; needs --guarantee none.
+        Makes the run repeatable and therefore not private; needs --guarantee none.
     out:
-        Write the model here (JSON).
+        Write the model to this file (JSON).
     transcript:
-        Write the published transcript here (one JSON object per line).
+        Write the transcript to this file (one JSON object per line).
     report:
-        Write a report here (HTML).
+        Write a report to this file (HTML).
     json:
         Print the release as JSON.
     """
@@ -110,22 +110,22 @@ def fit(
     )
     with output.status("Fitting"):
         release = run(request, table.records).release
-    _note_on_units(release)
+    _note_on_widths(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)
     finally:
         output.print_json(release.to_dict()) if json else output.print_release(release)
 
 
-def _note_on_units(release: Release) -> None:
-    """Say so where one feature is so much wider than another that it decides the clusters alone."""
+def _note_on_widths(release: Release) -> None:
+    """Point out a feature whose bounds are so much wider than another's that it dominates all distances."""
     bounds = zip(release.bounds.lower, release.bounds.upper, release.names, strict=True)
     sides = sorted((high - low, name) for low, high, name in bounds if high > low)
-    if len(sides) > 1 and sides[-1][0] > UNLIKE * sides[0][0]:
+    if len(sides) > 1 and sides[-1][0] > MAX_WIDTH_RATIO * sides[0][0]:
         (narrow, least), (wide, most) = sides[0], sides[-1]
         output.note(
-            f"note: the box is {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly matters "
-            "for the clusters. If you do not mean that, divide the columns by public numbers, such as their widths."
+            f"note: the bounds are {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly "
+            "matters for the clusters. If this is not intended, divide columns by public numbers, such as their widths."
         )
 
 

@@ -31,7 +31,7 @@ def predict(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """The nearest centroid of each record, as a column called cluster. Not private.
+    """Find the nearest centroid of each record, as a column called cluster. Not private.
 
     Example: dpkmeans predict model.json visits.csv --out clusters.csv
 
@@ -48,7 +48,7 @@ def predict(
     nulls:
         What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
-        Write here instead of to stdout: Parquet if the name ends in .parquet, else CSV.
+        Write to this file instead of stdout: Parquet if the name ends in .parquet, otherwise CSV.
     json:
         Print them as JSON.
     """
@@ -70,7 +70,7 @@ def predict(
 
 
 def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> int:
-    """What a model file holds: the guarantee, the budget and the centroids.
+    """Show the guarantee, the budget and the centroids of a model file.
 
     Example: dpkmeans show model.json --verify
 
@@ -79,7 +79,7 @@ def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False
     model:
         Model file from: dpkmeans fit --out.
     verify:
-        Recompute the certificate of convergence from the model alone; exit code 4 where a statement does not hold.
+        Check the certificate of convergence from the model alone; exit code 4 if a statement does not hold.
     json:
         Print it as JSON.
     """
@@ -93,7 +93,7 @@ def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False
 
 
 def report(model: Path, /, *, out: Path = Path("report.html"), json: Json = False) -> None:
-    """A report (HTML) about a model file. It needs no records.
+    """Write a report (HTML) about a model file. Needs no records.
 
     Example: dpkmeans report model.json --out report.html
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
 BOUNDS_HELP = (
-    "The public box, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
-    'feature with commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read it from the records, which '
-    "makes the result not private."
+    "Public bounds, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
+    'feature, separated by commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read them from the '
+    "records, which makes the result not private."
 )
 
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
@@ -46,16 +46,16 @@ class Reading:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Spending:
-    """From which budget."""
+    """The budget to spend from."""
 
     ledger: Path | None = None
-    """A durable ledger, from: dpkmeans ledger create. What is spent is written there before noise is drawn."""
+    """Durable ledger from: dpkmeans ledger create. Spends are written to it before any noise is drawn."""
 
     dataset: str | None = None
-    """The name of these records in the ledger."""
+    """Name of these records in the ledger."""
 
     analyst: str | None = None
-    """In whose name to spend; by default the user's."""
+    """Name to record with the spends; by default your user name."""
 
     def files(self) -> tuple[Path, ...]:
         """The ledger's file, if there is one: no output may replace it."""

@@ -22,14 +22,14 @@ def plan(
     spread: float | None = None,
     json: Json = False,
 ) -> None:
-    """Expected loss of each method, before anything is spent. Reads no data.
+    """Predict the loss of each method before anything is spent. Reads no data.
 
     Example: dpkmeans plan --records 50000 --features 4 --k 8 --epsilon 0.1 0.5 1 2
 
     Parameters
     ----------
     records:
-        About how many records there are. Give a public number or a guess, not a count of secret records.
+        Approximate number of records: a public number or a guess, not an exact count of private records.
     features:
         Number of features.
     k:

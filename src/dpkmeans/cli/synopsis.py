@@ -35,7 +35,7 @@ def synopsis(
     spending: Spending = OWN,
     json: Json = False,
 ) -> None:
-    """Spend epsilon once on weighted points that stand for the records. Whatever is made of them later is free.
+    """Spend epsilon once on weighted points that stand for the records. Later analyses of them cost no further budget.
 
     Example: dpkmeans synopsis visits.csv --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
 
@@ -44,19 +44,19 @@ def synopsis(
     data:
         CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     epsilon:
-        What to spend.
+        Privacy budget to spend.
     out:
-        Write the synopsis here (JSON).
+        Write the synopsis to this file (JSON).
     k:
-        The largest number of clusters that is likely to be asked for.
+        The largest number of clusters that is likely to be of interest.
     guarantee:
-        The weakest guarantee that is accepted.
+        The weakest guarantee to accept.
     n_records:
-        The number of records, only if it is public.
+        Number of records, if it is public.
     seed:
-        Makes the run repeatable and so not private; needs --guarantee none.
+        Makes the run repeatable and therefore not private; needs --guarantee none.
     json:
-        Print what was made as JSON; its points are in the file.
+        Print a description as JSON; the points are in the file.
     """
     pairs = parse_bounds(bounds)
     check_outputs(out, inputs=(data, *spending.files()))
@@ -115,9 +115,9 @@ def explore(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """What a synopsis says about each number of clusters. Spends nothing.
+    """Compare numbers of clusters on a synopsis. Costs no privacy budget.
 
-    A small cost and a silhouette near 1 are good. Both are taken on the synopsis itself.
+    A small cost and a silhouette near 1 are good. Both are computed on the synopsis, not on the records.
 
     Example: dpkmeans explore visits.synopsis.json --k 2:20
 
@@ -126,9 +126,9 @@ def explore(
     file:
         Synopsis file from: dpkmeans synopsis --out.
     k:
-        Numbers of clusters: 2:20 for all from 2 to 20, or some with commas, as in 3,5,8.
+        Numbers of clusters: 2:20 for 2 to 20, or separated by commas, as in 3,5,8.
     out:
-        For a single k: write a model with that many clusters here (JSON).
+        For a single k: write a model with that many clusters to this file (JSON).
     json:
         Print it as JSON.
     """
@@ -154,12 +154,15 @@ def explore(
 
 
 def _numbers(text: str) -> list[int]:
-    """The numbers of `2:20` (both ends count) or `3,5,8`."""
+    """The numbers of `2:20` (both ends included) or `3,5,8`."""
     try:
-        low, *rest = (int(part) for part in text.split(":")) if ":" in text else (1, 0, 0)
-        numbers = list(range(low, rest[0] + 1)) if ":" in text else [int(part) for part in text.split(",")]
-        if not 1 <= len(numbers) <= MAX_VALUES_OF_K or (":" in text and len(rest) != 1):
-            raise ValueError
-    except (ValueError, IndexError):
-        raise MethodError(f"--k cannot be read; got {text!r}. Write 2:20 for 2 to 20, or 3,5,8.") from None
+        if ":" in text:
+            low, high = map(int, text.split(":"))
+            numbers = list(range(low, min(high, low + MAX_VALUES_OF_K) + 1))
+        else:
+            numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= MAX_VALUES_OF_K:
+        raise MethodError(f"--k cannot be read; got {text!r}. Write 2:20 for 2 to 20, or 3,5,8.")
     return numbers
