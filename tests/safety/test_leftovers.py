@@ -10,10 +10,11 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
-from dpkmeans import DPKMeans, make_synopsis
+from dpkmeans import DPKMeans, Ledger, make_synopsis
 from dpkmeans.cli.main import main
 from dpkmeans.errors import TightBoundsWarning
 
@@ -112,3 +113,19 @@ def test_the_command_warns_of_tight_bounds_on_stderr_only(tmp_path, capsys):
     assert "warning: in every feature the smallest and the largest record" in err
     assert "Give --bounds that are known" in err
     assert "MinMaxScaler" not in out
+
+
+def test_a_fitted_model_holds_its_parameters_its_release_and_its_labels_alone():
+    model = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X)
+    found = set(vars(model)) - set(model.get_params())
+    public = {"release_", "cluster_centers_", "n_features_in_", "n_iter_", "n_passes_", "_n_features_out"}
+    assert found == public | {"labels_"}
+    assert set(vars(copy.copy(model))) - set(model.get_params()) == public
+
+
+def test_every_refit_of_a_search_spends():
+    """What docs/sharp-edges.md says of GridSearchCV: two candidates in three folds and the refit are seven fits."""
+    ledger = Ledger()
+    model = DPKMeans(epsilon=1.0, bounds=(0, 1), ledger=ledger)
+    GridSearchCV(model, {"n_clusters": [2, 3]}, cv=3).fit(X)
+    assert float(ledger.spent) == pytest.approx(7.0)
