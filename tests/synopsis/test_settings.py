@@ -37,7 +37,6 @@ def test_no_other_module_of_the_synopsis_has_constants():
     found = {path.name: set(constants(path)) - FORMATS for path in TABLE.parent.glob("*.py") if path != TABLE}
     assert {name: names for name, names in found.items() if names} == {
         "method.py": {"UNIFORM"},  # a grid made of these constants
-        "synopsis.py": {"MAX_CLUSTERS"},
         "verify.py": {"TOLERANCE", "MAX_APART", "EDGE"},
     }
 

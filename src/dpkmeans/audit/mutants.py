@@ -24,6 +24,7 @@ from dpkmeans.audit.mechanism_targets import (
 )
 from dpkmeans.audit.method_targets import MethodCase
 from dpkmeans.audit.neighbours import empty_cluster
+from dpkmeans.audit.noise_sources import Wrapped
 from dpkmeans.audit.protocols import Case, Target
 from dpkmeans.audit.scores import LaplaceRatio
 from dpkmeans.core.engine import Engine
@@ -138,28 +139,17 @@ class SkipsEmpty:
         return NoisyMean().move(step, ledger=ledger, rng=Randomness(rng.generator, _Skipping(rng.noise, empty)))
 
 
-class _Skipping:
+class _Skipping(Wrapped):
     """A source that leaves some rows as they are, in place."""
 
     def __init__(self, source: NoiseSource, rows: AnyArray) -> None:
-        self._source, self._rows = source, rows
+        super().__init__(source)
+        self._rows = rows
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
         released = self._source.laplace(values, scale)
         released[self._rows] = values[self._rows]
         return released
-
-    def geometric(self, size: int, scale: Fraction) -> IntArray:
-        return self._source.geometric(size, scale)
-
-    def below(self, n: int) -> int:
-        return self._source.below(n)
-
-    def below_each(self, bounds: AnyArray) -> AnyArray:
-        return self._source.below_each(bounds)
-
-    def loss(self, change: int, scale: Fraction) -> Fraction:
-        return self._source.loss(change, scale)
 
 
 @dataclass(frozen=True)

@@ -14,69 +14,68 @@ MIN_REQUESTS = 4  # requests for a scale before a block is fetched for it
 MAX_SCALES = 256  # scales counted before all are forgotten
 
 
-class Recorder:
-    """A source that keeps what it returned, so that an audit sees all that Laplace mechanisms released."""
+class Wrapped:
+    """A source that hands every call on to another one; subclasses change some of them."""
 
     def __init__(self, source: NoiseSource) -> None:
         self._source = source
-        self.released: list[IntArray] = []
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
-        self.released.append(self._source.laplace(values, scale))
-        return self.released[-1]
+        """See `NoiseSource`, as for all of these."""
+        return self._source.laplace(values, scale)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
+        """Handed on."""
         return self._source.geometric(size, scale)
 
     def below(self, n: int) -> int:
-        """See `NoiseSource`."""
+        """Handed on."""
         return self._source.below(n)
 
     def below_each(self, bounds: AnyArray) -> AnyArray:
-        """See `NoiseSource`."""
+        """Handed on."""
         return self._source.below_each(bounds)
 
     def loss(self, change: int, scale: Fraction) -> Fraction:
-        """See `NoiseSource`."""
+        """Handed on."""
         return self._source.loss(change, scale)
 
 
-class InBlocks:
+class Recorder(Wrapped):
+    """A source that keeps what it returned, so that an audit sees all that Laplace mechanisms released."""
+
+    def __init__(self, source: NoiseSource) -> None:
+        super().__init__(source)
+        self.released: list[IntArray] = []
+
+    def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
+        """Kept as well."""
+        self.released.append(self._source.laplace(values, scale))
+        return self.released[-1]
+
+
+class InBlocks(Wrapped):
     """The same source, with many draws of a scale fetched at once: a call costs far more than a draw.
 
     Each draw is used once. A block is fetched only for a scale that has been requested a few times.
     """
 
     def __init__(self, source: NoiseSource) -> None:
-        self._source = source
+        super().__init__(source)
         self._asked: dict[Fraction, int] = {}
         self._stock: dict[Fraction, IntArray] = {}
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
+        """From a block."""
         draws = self._take(values.size, scale)
         if draws is None:
             return self._source.laplace(values, scale)
         return values + draws.reshape(values.shape)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
-        """See `NoiseSource`. Both halves of a Laplace draw have this law, as in `SecureNoise`."""
+        """From a block. Both halves of a Laplace draw have this law, as in `SecureNoise`."""
         draws = self._take(size, scale)
         return self._source.geometric(size, scale) if draws is None else np.where(draws >= 0, draws, ~draws)
-
-    def below(self, n: int) -> int:
-        """See `NoiseSource`."""
-        return self._source.below(n)
-
-    def below_each(self, bounds: AnyArray) -> AnyArray:
-        """See `NoiseSource`."""
-        return self._source.below_each(bounds)
-
-    def loss(self, change: int, scale: Fraction) -> Fraction:
-        """See `NoiseSource`."""
-        return self._source.loss(change, scale)
 
     def _take(self, size: int, scale: Fraction) -> IntArray | None:
         """`size` fresh Laplace draws, shape (size,); None if a block would not pay off."""

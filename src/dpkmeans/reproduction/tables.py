@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,56 +66,42 @@ def iteration_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Ro
     return table
 
 
-def convergence_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
-    """One line per data set and strategy: the convergence degree, and other readings of it."""
-    table = []
+def _by_strategy(
+    rows: Sequence[Row], datasets: Sequence[Dataset]
+) -> Iterator[tuple[Row, Columns, dict[str, AnyArray]]]:
+    """For each data set and strategy the first cells of a line, all columns, and those of the strategy."""
     for data in datasets:
         found = columns(rows, data.name)
         for method in STRATEGIES:
-            if method not in found:
-                continue
-            degree, error = mean_and_error(found[method]["match"])
-            table.append(
-                {
-                    "dataset": data.name,
-                    "title": data.label,
-                    "method": method,
-                    "runs": len(found[method]["match"]),
-                    "degree": degree,
-                    "degree_error": error,
-                    "share_of_centroids": mean_and_error(found[method]["matched_share"])[0],
-                    "cost_within_1_percent": mean_and_error(found[method]["cost_match"])[0],
-                    "same_optimum": mean_and_error(found[method]["same_optimum"])[0],
-                    "ends_at_local_optimum": mean_and_error(found[method]["fixed_point"])[0],
-                }
-            )
+            if method in found:
+                yield {"dataset": data.name, "title": data.label, "method": method}, found, found[method]
+
+
+def convergence_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
+    """One line per data set and strategy: the convergence degree, and other readings of it."""
+    table = []
+    others = {
+        "share_of_centroids": "matched_share",
+        "cost_within_1_percent": "cost_match",
+        "same_optimum": "same_optimum",
+        "ends_at_local_optimum": "fixed_point",
+    }
+    for line, _, own in _by_strategy(rows, datasets):
+        degree, error = mean_and_error(own["match"])
+        line |= {"runs": len(own["match"]), "degree": degree, "degree_error": error}
+        table.append(line | {name: mean_and_error(own[column])[0] for name, column in others.items()})
     return table
 
 
 def per_epsilon_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
     """Iteration ratio and convergence degree by ε."""
     table = []
-    for data in datasets:
-        found = columns(rows, data.name)
-        for method in STRATEGIES:
-            if method not in found:
-                continue
-            for place, epsilon in enumerate(found[method]["epsilon"][0].tolist()):
-                passes, match = found[method]["passes"][:, place], found[method]["match"][:, place]
-                ratio, ratio_error = ratio_and_error(passes, found["lloyd"]["passes"])
-                degree, degree_error = mean_and_error(match)
-                table.append(
-                    {
-                        "dataset": data.name,
-                        "title": data.label,
-                        "method": method,
-                        "epsilon": epsilon,
-                        "ratio": ratio,
-                        "ratio_error": ratio_error,
-                        "degree": degree,
-                        "degree_error": degree_error,
-                    }
-                )
+    for line, found, own in _by_strategy(rows, datasets):
+        for place, epsilon in enumerate(own["epsilon"][0].tolist()):
+            ratio, ratio_error = ratio_and_error(own["passes"][:, place], found["lloyd"]["passes"])
+            degree, degree_error = mean_and_error(own["match"][:, place])
+            values = {"ratio": ratio, "ratio_error": ratio_error, "degree": degree, "degree_error": degree_error}
+            table.append({**line, "epsilon": epsilon, **values})
     return table
 
 
@@ -162,21 +148,11 @@ def quality_table(paths: Sequence[Row], baselines: Sequence[Row], datasets: Sequ
     table = []
     for (name, setting, method, epsilon), members in groups.items():
         gap, error = mean_and_error(np.array([row["gap"] for row in members]))
-        table.append(
-            {
-                "dataset": name,
-                "title": titles[name],
-                "setting": setting,
-                "method": method,
-                "epsilon": epsilon,
-                "runs": len(members),
-                "gap": gap,
-                "gap_low": gap - Z * error,
-                "gap_high": gap + Z * error,
-                "gap_median": float(np.median([row["gap"] for row in members])),
-                "epsilon_total": float(np.mean([row["epsilon_total"] for row in members])),
-            }
-        )
+        line = {"dataset": name, "title": titles[name], "setting": setting, "method": method, "epsilon": epsilon}
+        line |= {"runs": len(members), "gap": gap, "gap_low": gap - Z * error, "gap_high": gap + Z * error}
+        line["gap_median"] = float(np.median([row["gap"] for row in members]))
+        line["epsilon_total"] = float(np.mean([row["epsilon_total"] for row in members]))
+        table.append(line)
     return table
 
 

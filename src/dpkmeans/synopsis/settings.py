@@ -80,8 +80,7 @@ GRID_CLIP_DEVIATIONS = 1.75  # the same, on a grid below `WIDE_SIGNAL`
 MIN_RADIUS = 2.0**-10  # of the unit box
 SHRINK = 0.5  # of noise/move², by which a move is shrunk; James and Stein have (d - 2)/d
 TRUSTED_DEVIATIONS = 1.0  # standard deviations of the noise; a cluster with a smaller count does not move
-# half sides; bins of the residuals' sizes: 0 and 2^-7, 2^-6.5, ..., 2
-RADIUS_EDGES = np.array([0.0, *(math.sqrt(math.ldexp(1.0, e)) for e in range(-14, 3))])
+RADIUS_EDGES = np.array([0.0, *(math.sqrt(math.ldexp(1.0, e)) for e in range(-14, 3))])  # half sides; 0, 2^-7, ..., 2
 RADIUS_THRESHOLD = 3.0  # noise scales; a smaller bin counts as empty
 
 # #re-centring-a-grid-earlier
