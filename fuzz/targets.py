@@ -14,9 +14,10 @@ from typing import Any
 
 from dpkmeans.cli.inputs import parse_bounds, sides
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.release import Release, read_transcript
+from dpkmeans.core.release import Release
 from dpkmeans.errors import DPKMeansError
 from dpkmeans.privacy.durable.ledger import DurableLedger
+from dpkmeans.storage.models import read_transcript
 from dpkmeans.synopsis.synopsis import Synopsis
 
 Target = Callable[[bytes], bool]
@@ -220,6 +221,7 @@ def seeds() -> dict[str, list[bytes]]:
         for options in (
             {"method": "su", "epsilon": 1.0},
             {"method": "posterior", "guarantee": "paper", "max_iter": 5, "random_state": None, "epsilon": 1.0},
+            {"method": "synopsis", "n_records": 120, "epsilon": 1.0},
         ):
             release = DPKMeans(2, bounds=(0, 1), **options).fit(records).release_
             release.save(path)

@@ -32,7 +32,7 @@ right.set_title("the whole way")
 # %% [markdown]
 # The cost of every pass never rises.
 # %%
-costs = release.certificate["zone_costs"]
+costs = release.certificate.zone_costs
 assert all(b <= a * (1 + 1e-9) for a, b in pairwise(costs))
 folder = Path(os.environ.get("DPKMEANS_FIGURES", Path(__file__).resolve().parents[1] / "figures"))
 figure.savefig(folder / "zones.png", dpi=90, metadata={"Software": None})

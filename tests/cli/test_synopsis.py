@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpkmeans.cli.main import main
-from dpkmeans.core.release import KIND, VERSION, Release
+from dpkmeans.core.release import Release
 from dpkmeans.storage import json_files as files
+from dpkmeans.storage.models import KIND, VERSION
 from dpkmeans.synopsis.synopsis import Synopsis
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans
-from dpkmeans.core.release import KIND, VERSION, Release
+from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.storage.json_files import write_json
+from dpkmeans.storage.models import KIND, VERSION
 
 N = 997  # no other length in a release is near it
 
@@ -114,7 +115,7 @@ def test_epsilon_is_the_release_budget_plus_the_largest_of_each_step(releases):
 
 def test_the_transcript_has_a_line_per_iteration_and_cluster(releases):
     found = releases["posterior"]
-    lines = list(found.transcript_lines())
+    lines = found.to_dict()["transcript"]
     assert [(line["iteration"], line["cluster"]) for line in lines] == [
         (t, i) for t in range(1, found.n_iter + 1) for i in range(3)
     ]
@@ -125,7 +126,7 @@ def test_the_transcript_has_a_line_per_iteration_and_cluster(releases):
 
 
 def test_the_transcript_shows_centroids_inside_their_zones_when_asked_for(releases):
-    for line in releases["posterior with centroids"].transcript_lines():
+    for line in releases["posterior with centroids"].to_dict()["transcript"]:
         away = np.linalg.norm(np.subtract(line["centroid"], line["center"]))
         assert away <= line["radius"] + 1e-12
 

@@ -177,10 +177,8 @@ def test_the_certificate_gives_costs_verdicts_and_other_numbers_of_clusters(fitt
 
 
 def test_a_certificate_that_was_changed_is_shown_as_one_that_does_not_hold(fitted):
-    changed = {**fitted.release_.certificate, "lloyd_costs": [9.0, 9.0, 9.0]}
+    changed = replace(fitted.release_.certificate, lloyd_costs=(9.0, 9.0, 9.0))
     assert "✗ does not hold" in render_report(replace(fitted.release_, certificate=changed))
-    for damaged in ({"points": 3}, {**fitted.release_.certificate, "start": "x"}, {}):
-        assert "✗ does not hold" in render_report(replace(fitted.release_, certificate=damaged))
 
 
 def test_the_frames_start_at_the_start_and_end_at_the_release(fitted):

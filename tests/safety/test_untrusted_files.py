@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from fuzz.targets import MUTATIONS, TARGETS, mutate_json, seeds
 
-from dpkmeans.core.release import Release, read_transcript
+from dpkmeans.core.release import Release
 from dpkmeans.errors import DPKMeansError, FileError
 from dpkmeans.storage import json_files as files
+from dpkmeans.storage.models import read_transcript
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"

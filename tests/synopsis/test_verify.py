@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.release import KIND, VERSION, Release
+from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import json_files as files
+from dpkmeans.storage.codec import decode_certificate, encode_certificate
+from dpkmeans.storage.models import KIND, VERSION
 from dpkmeans.synopsis.verify import verify
 
 METHODS = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid"]
@@ -63,7 +65,7 @@ def changes(content: dict) -> dict[str, dict]:
     certificate = content["certificate"]
     changed = {}
     for name, value in certificate.items():
-        if value is None or value == []:
+        if value is None or value == [] or name == "version":
             continue
         other = copy.deepcopy(content)
         if isinstance(value, float):
@@ -152,12 +154,36 @@ def test_equal_centroids_fail():
 )
 def test_a_damaged_certificate_is_a_clear_error_and_never_reaches_a_compiled_loop(damage):
     content = a_release().to_dict()
-    damaged = Release.from_dict(content | {"certificate": content["certificate"] | damage})
     try:
-        verdicts = wrong(damaged)
+        verdicts = wrong(Release.from_dict(content | {"certificate": content["certificate"] | damage}))
     except FileError as error:
         verdicts = [str(error)]
     assert verdicts
     gone = {key: value for key, value in content["certificate"].items() if key not in damage}
     with pytest.raises(FileError, match="damaged"):
-        verify(Release.from_dict(content | {"certificate": gone}))
+        Release.from_dict(content | {"certificate": gone})
+
+
+@pytest.mark.parametrize("certificate", [{}, [], 3, "x", {"points": 3}, True], ids=str)
+def test_what_is_no_certificate_is_refused_when_a_model_is_read(certificate):
+    with pytest.raises(FileError, match="damaged"):
+        Release.from_dict(a_release().to_dict() | {"certificate": certificate})
+
+
+def test_a_certificate_has_a_version_and_a_newer_one_is_refused():
+    content = a_release().to_dict()
+    certificate = content["certificate"]
+    assert certificate["version"] == 1
+    before = {key: value for key, value in certificate.items() if key != "version"}  # as 0.1 wrote it
+    assert wrong(Release.from_dict(content | {"certificate": before})) == []
+    for version in (0, 2, "1", None):
+        with pytest.raises(FileError, match="damaged"):
+            Release.from_dict(content | {"certificate": certificate | {"version": version}})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_certificate_is_the_same_after_a_file(name):
+    release = a_release(name)
+    back = decode_certificate(encode_certificate(release.certificate), release.bounds, release.n_clusters)
+    assert encode_certificate(back) == encode_certificate(release.certificate)
+    assert (back.step is None) == (release.certificate.step is None)

@@ -16,6 +16,7 @@ from dpkmeans.audit.neighbours import Pair, worst_pairs
 from dpkmeans.audit.noise_sources import InBlocks
 from dpkmeans.audit.protocols import Sample, Target
 from dpkmeans.audit.scores import Column, Learned, NearestCentroid, Score, SeenBefore
+from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
@@ -23,6 +24,7 @@ from dpkmeans.methods.base import Method
 from dpkmeans.methods.registry import MethodSpec, registry
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.storage.codec import encode_certificate
 from dpkmeans.synopsis.method import SynopsisMethod
 
 FIXED = 4
@@ -100,9 +102,10 @@ def numbers_of(release: Release, pair: Pair) -> FloatArray:
     Behind the centroids: passes, iterations, total and number of spends; three numbers about the released synopsis;
     sizes, parameters, and as much of the certificate as fits.
     """
-    certificate = release.certificate or {}
+    certificate = release.certificate
+    plain = None if certificate is None else encode_certificate(certificate)
     first = [release.n_passes, release.n_iter, release.epsilon_spent, len(release.spends)]
-    rest = chain(_leaves(release.sizes), _leaves(release.parameters), _leaves(certificate))
+    rest = chain(_leaves(release.sizes), _leaves(release.parameters), _leaves(plain))
     shown = list(islice(chain(first, _synopsis(certificate, pair), rest), MAX_COLUMNS))
     row = np.full(release.centroids.size + MAX_COLUMNS, -1.0)
     row[: release.centroids.size] = release.centroids.ravel()
@@ -110,11 +113,11 @@ def numbers_of(release: Release, pair: Pair) -> FloatArray:
     return np.asarray(np.nan_to_num(row, posinf=1e300, neginf=-1e300))
 
 
-def _synopsis(certificate: dict[str, Any], pair: Pair) -> tuple[float, float, float]:
+def _synopsis(certificate: Certificate | None, pair: Pair) -> tuple[float, float, float]:
     """Total weight of the released synopsis, its weight within a tenth of the extra record, and its largest weight."""
-    if "points" not in certificate or "weights" not in certificate:
+    if certificate is None:
         return -1.0, -1.0, -1.0
-    points, weights = np.array(certificate["points"]), np.array(certificate["weights"])
+    points, weights = certificate.points, certificate.weights
     near = np.abs(points - pair.bounds.unit_of(pair.extra)).max(axis=1) <= 0.1
     return float(weights.sum()), float(weights[near].sum()), float(weights.max())
 

@@ -92,17 +92,17 @@ def synopsis(
 
 
 def _print_json(made: Synopsis, out: Path) -> None:
-    from dpkmeans.storage.codec import guarantee_to_plain, spends_to_plain
+    from dpkmeans.storage.codec import encode_guarantee, encode_spends
 
     output.print_json(
         {
             "synopsis": str(out),
             "kind": made.kind,
             "points": len(made.weights),
-            "guarantee": guarantee_to_plain(made.guarantee, made.epsilon_spent),
+            "guarantee": encode_guarantee(made.guarantee, made.epsilon_spent),
             "epsilon_promised": made.epsilon_promised,
             "epsilon_spent": made.epsilon_spent,
-            "spends": spends_to_plain(made.spends),
+            "spends": encode_spends(made.spends),
         }
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Claim, Guarantee, claim_of, guarantee_of
@@ -46,7 +47,7 @@ class Outcome:
     transcript: tuple[PublishedZone, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     sizes: FloatArray | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Certificate | None = None
 
 
 @runtime_checkable

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dpkmeans.core.release import DAMAGED, Release
-from dpkmeans.errors import FileError
+from dpkmeans.core.release import Release
 from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
-from dpkmeans.synopsis.synopsis import Explored, weighted_points_from
+from dpkmeans.synopsis.synopsis import Explored
 from dpkmeans.synopsis.verify import Verdict, verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -26,35 +23,22 @@ def named(release: Release) -> tuple[str, ...]:
 
 
 def synopsis_of(release: Release) -> WeightedPoints | None:
-    """The released synopsis in the certificate, in unit coordinates; None if there is none, or a damaged one."""
-    plain: Any = release.certificate
-    if plain is None:
-        return None
-    try:
-        return weighted_points_from(plain, release.bounds)
-    except (*DAMAGED, FileError):
-        return None
+    """The released synopsis in the certificate, in unit coordinates; None if there is none."""
+    certificate = release.certificate
+    return None if certificate is None else WeightedPoints(certificate.points, certificate.weights)
 
 
 def costs_of(release: Release) -> tuple[list[float], list[float]]:
     """Cost of each pass by zones and of each pass of Lloyd's algorithm, in squared units of the data."""
-    plain: Any = release.certificate or {}
-    unit = release.bounds.longest_side**2
-    try:
-        zones, lloyd = ([float(cost) * unit for cost in plain[name]] for name in ("zone_costs", "lloyd_costs"))
-    except DAMAGED:
+    certificate, unit = release.certificate, release.bounds.longest_side**2
+    if certificate is None:
         return [], []
-    return zones, lloyd
+    return [cost * unit for cost in certificate.zone_costs], [cost * unit for cost in certificate.lloyd_costs]
 
 
 def verdicts(release: Release) -> list[Verdict]:
     """Every statement of the certificate, recomputed; empty if there is no certificate."""
-    if release.certificate is None:
-        return []
-    try:
-        return verify(release)
-    except FileError:
-        return [Verdict("the certificate is intact", False)]
+    return [] if release.certificate is None else verify(release)
 
 
 def explored(release: Release) -> list[Explored]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.core.release import DAMAGED, PublishedZone, Release
-from dpkmeans.report.derived import synopsis_of
+from dpkmeans.core.certificate import Certificate
+from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.synopsis.kmeans import means
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -40,13 +39,9 @@ def frames_of(release: Release) -> list[AnimationFrame]:
     Convergent zones need the mean of each cluster. On a synopsis it is public, and computed here from the points of the
     certificate; the release of an algorithm on records does not contain it.
     """
-    points = synopsis_of(release)
-    if points is None:
+    if release.certificate is None:
         return _of_transcript(release)
-    try:
-        return _of_certificate(release, points)
-    except DAMAGED:
-        return []
+    return _of_certificate(release, release.certificate)
 
 
 def _of_transcript(release: Release) -> list[AnimationFrame]:
@@ -62,10 +57,9 @@ def _of_transcript(release: Release) -> list[AnimationFrame]:
     return [*frames, AnimationFrame("Released centroids", release.centroids)]
 
 
-def _of_certificate(release: Release, points: WeightedPoints) -> list[AnimationFrame]:
-    plain: Any = release.certificate
-    box = release.bounds
-    centroids = np.array(plain["start"], np.float64).reshape(release.centroids.shape)
+def _of_certificate(release: Release, certificate: Certificate) -> list[AnimationFrame]:
+    points = WeightedPoints(certificate.points, certificate.weights)
+    box, centroids = release.bounds, certificate.start
     frames = [AnimationFrame("Start", box.from_unit(centroids))]
     steps = _by_iteration(release)
     for t, zones in steps:
@@ -77,19 +71,18 @@ def _of_certificate(release: Release, points: WeightedPoints) -> list[AnimationF
         words = f"Step {t} of {steps[-1][0]}: each centroid was drawn from its sampling zone"
         frames.append(AnimationFrame(words, released, _balls(zones), Balls(box.from_unit(middles), radius)))
         centroids = box.unit_of(released)
-    if plain["lloyd_start"] is not None:
-        centroids = np.array(plain["lloyd_start"], np.float64).reshape(release.centroids.shape)
+    if certificate.lloyd_start is not None:
+        centroids = certificate.lloyd_start
         frames.append(
             AnimationFrame("Means of these clusters, where Lloyd's algorithm continues", box.from_unit(centroids))
         )
-    passes = min(len(plain["lloyd_costs"]) - 1, MAX_LLOYD_FRAMES)
+    passes = min(len(certificate.lloyd_costs) - 1, MAX_LLOYD_FRAMES)
     for t in range(1, passes + 1):
         centroids = means(points, centroids)
         frames.append(AnimationFrame(f"Pass {t} of {passes} of Lloyd's algorithm", box.from_unit(centroids)))
-    if plain["moved_to"] is None:
+    if certificate.step is None:
         return [*frames, AnimationFrame("Fixed point", release.centroids)]
-    moved = np.array(plain["moved_to"], np.float64).reshape(release.centroids.shape)
-    frames.append(AnimationFrame("One private step on the records", box.from_unit(moved)))
+    frames.append(AnimationFrame("One private step on the records", box.from_unit(certificate.step.moved_to)))
     return [
         *frames,
         AnimationFrame("Released centroids: the next step is extrapolated", release.centroids),

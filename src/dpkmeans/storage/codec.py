@@ -1,4 +1,7 @@
-"""Between the public parts of a result and the plain values of a JSON file. Readers check what they read."""
+"""Between public values and the plain values of a JSON file. Decoders check what they read.
+
+What is not as it should be raises one of `DAMAGED`.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,26 @@ import math
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee, as_label
+
+DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
 BOUNDS: tuple[Literal["given"], Literal["from data"], Literal["estimated"]] = ("given", "from data", "estimated")
 
-MAX_TEXT = 10_000
+MAX_TEXT = 10_000  # characters
+MARGIN = 1e-9  # by which a point may lie outside its box, in unit coordinates: rounding
 
 T = TypeVar("T", bound=str)
 
 
-def guarantee_to_plain(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
+def encode_guarantee(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
     """A guarantee, with its sentence for `epsilon`."""
     return {
         "label": guarantee.label,
@@ -31,48 +41,118 @@ def guarantee_to_plain(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
     }
 
 
-def guarantee_from_plain(plain: dict[str, Any]) -> Guarantee:
+def decode_guarantee(plain: dict[str, Any]) -> Guarantee:
     """A guarantee out of a file."""
     return Guarantee(
         as_label(plain["label"]),
-        neighbours=text(plain["neighbours"]),
+        neighbours=read_text(plain["neighbours"]),
         bounds=_one_of(BOUNDS, plain["bounds"]),
         arithmetic=_one_of(ARITHMETICS, plain["arithmetic"]),
-        seeded=truth(plain["seeded"]),
-        reasons=tuple(map(text, plain["reasons"])),
+        seeded=read_bool(plain["seeded"]),
+        reasons=tuple(map(read_text, plain["reasons"])),
     )
 
 
-def bounds_to_plain(bounds: Bounds) -> dict[str, Any]:
+def encode_bounds(bounds: Bounds) -> dict[str, Any]:
     """The two corners of the box."""
     return {"lower": list(bounds.lower), "upper": list(bounds.upper)}
 
 
-def bounds_from_plain(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
+def decode_bounds(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
     """The box out of a file; the guarantee says where it came from."""
     return Bounds(
-        tuple(map(number, plain["lower"])),
-        tuple(map(number, plain["upper"])),
+        tuple(map(read_float, plain["lower"])),
+        tuple(map(read_float, plain["upper"])),
         from_data=guarantee.bounds == "from data",
     )
 
 
-def spends_to_plain(spends: Iterable[Spend]) -> list[dict[str, Any]]:
+def encode_spends(spends: Iterable[Spend]) -> list[dict[str, Any]]:
     """Labels and parts in nano-epsilon."""
     return [{"label": spend.label, "nano": [part.nano for part in spend.parts]} for spend in spends]
 
 
-def spends_from_plain(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
+def decode_spends(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
     """Spends out of a file."""
-    return tuple(Spend(text(line["label"]), tuple(Epsilon(whole(nano)) for nano in line["nano"])) for line in lines)
+    return tuple(
+        Spend(read_text(line["label"]), tuple(Epsilon(read_int(nano)) for nano in line["nano"])) for line in lines
+    )
 
 
-def names_from_plain(names: list[str] | None) -> tuple[str, ...] | None:
+def decode_names(names: list[str] | None) -> tuple[str, ...] | None:
     """Feature names out of a file."""
-    return None if names is None else tuple(map(text, names))
+    return None if names is None else tuple(map(read_text, names))
 
 
-def text(value: Any) -> str:
+def encode_certificate(certificate: Certificate) -> dict[str, Any]:
+    """A certificate as nested lists of numbers."""
+    lloyd_start, step = certificate.lloyd_start, certificate.step
+    return {
+        "version": certificate.version,
+        "points": certificate.points.tolist(),
+        "weights": certificate.weights.tolist(),
+        "start": certificate.start.tolist(),
+        "lloyd_start": None if lloyd_start is None else lloyd_start.tolist(),
+        "fixed_point": certificate.fixed_point.tolist(),
+        "sizes": certificate.sizes.tolist(),
+        "zone_costs": list(certificate.zone_costs),
+        "lloyd_costs": list(certificate.lloyd_costs),
+        "moved_to": None if step is None else step.moved_to.tolist(),
+        "move_bound": None if step is None else step.bound.tolist(),
+        "follow": None if step is None else step.extrapolation,
+        "apart": certificate.apart,
+    }
+
+
+def decode_certificate(plain: dict[str, Any], bounds: Bounds, n_clusters: int) -> Certificate:
+    """A certificate out of a file, with the shapes of `bounds` and `n_clusters`: compiled loops check no shapes."""
+    if not 1 <= read_int(plain.get("version", 1)) <= VERSION:
+        raise ValueError("a certificate of a newer version")
+    shape = n_clusters, bounds.n_features
+    points, weights = decode_points(plain, bounds)
+    step = None
+    if plain["move_bound"] is not None:
+        moved_to, bound = read_matrix(plain["moved_to"], shape), read_matrix(plain["move_bound"], shape)
+        step = RecentringStep(moved_to, bound, read_float(plain["follow"]))
+        if (bound < 0).any() or not 0 <= step.extrapolation <= 1:
+            raise ValueError("a step that no fit takes")
+    certificate = Certificate(
+        points,
+        weights,
+        start=read_matrix(plain["start"], shape),
+        lloyd_start=None if plain["lloyd_start"] is None else read_matrix(plain["lloyd_start"], shape),
+        fixed_point=read_matrix(plain["fixed_point"], shape),
+        sizes=np.array([read_float(size) for size in plain["sizes"]]),
+        zone_costs=tuple(map(read_float, plain["zone_costs"])),
+        lloyd_costs=tuple(map(read_float, plain["lloyd_costs"])),
+        step=step,
+        apart=read_float(plain["apart"]),
+    )
+    if len(certificate.sizes) != n_clusters or len(certificate.lloyd_costs) < 2:
+        raise ValueError("sizes or costs that no fit has")
+    return certificate
+
+
+def decode_points(plain: dict[str, Any], bounds: Bounds) -> tuple[FloatArray, FloatArray]:
+    """The `points` (m, d), inside the box, and the positive `weights` (m,) of a synopsis."""
+    weights = np.array([read_float(weight) for weight in plain["weights"]], np.float64)
+    points = read_matrix(plain["points"], (len(weights), bounds.n_features))
+    if not ((points >= -MARGIN) & (points <= bounds.unit_box + MARGIN)).all():
+        raise ValueError("a point outside the bounds")
+    if len(weights) == 0 or not (weights > 0).all():
+        raise ValueError("no points, or weights that are not positive")
+    return points, weights
+
+
+def read_matrix(rows: Any, shape: tuple[int, int]) -> FloatArray:
+    """Finite numbers of this very shape out of a file."""
+    found = np.array([[read_float(value) for value in row] for row in rows], np.float64)
+    if found.shape != shape:
+        raise ValueError("wrong shape")
+    return found
+
+
+def read_text(value: Any) -> str:
     """A string out of a file, of a sane length, that can be printed and written again."""
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise ValueError("not a text")
@@ -80,7 +160,7 @@ def text(value: Any) -> str:
     return value
 
 
-def number(value: Any) -> float:
+def read_float(value: Any) -> float:
     """A finite number out of a file."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("not a number")
@@ -93,14 +173,14 @@ def number(value: Any) -> float:
     return found
 
 
-def whole(value: Any) -> int:
+def read_int(value: Any) -> int:
     """A whole number out of a file, from 0 on."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError("not a whole number")
     return value
 
 
-def truth(value: Any) -> bool:
+def read_bool(value: Any) -> bool:
     """True or false out of a file."""
     if not isinstance(value, bool):
         raise ValueError("neither true nor false")

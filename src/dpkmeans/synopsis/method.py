@@ -9,6 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
+from dpkmeans.core.certificate import RecentringStep
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
@@ -37,7 +38,7 @@ from dpkmeans.synopsis.settings import (
     ZONE_EPSILON,
 )
 from dpkmeans.synopsis.synopsis import Synopsis
-from dpkmeans.synopsis.verify import Step, make_certificate
+from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
 
 Strategy = Literal["lloyd", "posterior", "prior"]
@@ -75,7 +76,7 @@ class SynopsisMethod:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
             moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
             centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
-            step = Step(moved.centroids, radius, plan.extrapolation)
+            step = RecentringStep(moved.centroids, radius, plan.extrapolation)
         places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
         outcome = Outcome(
             places,

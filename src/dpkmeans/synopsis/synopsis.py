@@ -25,15 +25,17 @@ from dpkmeans.kernels.score_range import cost_sensitivity
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.codec import (
-    bounds_from_plain,
-    bounds_to_plain,
-    guarantee_from_plain,
-    guarantee_to_plain,
-    names_from_plain,
-    number,
-    spends_from_plain,
-    spends_to_plain,
-    text,
+    DAMAGED,
+    decode_bounds,
+    decode_guarantee,
+    decode_names,
+    decode_points,
+    decode_spends,
+    encode_bounds,
+    encode_guarantee,
+    encode_spends,
+    read_float,
+    read_text,
 )
 from dpkmeans.storage.json_files import read_json, write_json
 from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
@@ -220,9 +222,9 @@ class Synopsis:
             "kind": self.kind,
             "points": self.data.points.tolist(),
             "weights": self.data.weights.tolist(),
-            "bounds": bounds_to_plain(self.bounds),
-            "guarantee": guarantee_to_plain(self.guarantee, self.epsilon_spent),
-            "spends": spends_to_plain(self.spends),
+            "bounds": encode_bounds(self.bounds),
+            "guarantee": encode_guarantee(self.guarantee, self.epsilon_spent),
+            "spends": encode_spends(self.spends),
             "epsilon_promised": self.epsilon_promised,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }
@@ -245,22 +247,20 @@ class Synopsis:
         """
         content = read_json(path, KIND, VERSION)
         try:
-            guarantee = guarantee_from_plain(content["guarantee"])
-            bounds = bounds_from_plain(content["bounds"], guarantee)
+            guarantee = decode_guarantee(content["guarantee"])
+            bounds = decode_bounds(content["bounds"], guarantee)
             synopsis = cls(
-                weighted_points_from(content, bounds),
+                WeightedPoints(*decode_points(content, bounds)),
                 bounds,
                 guarantee,
-                spends_from_plain(content["spends"]),
-                None if content["epsilon_promised"] is None else number(content["epsilon_promised"]),
-                text(content["kind"]),
-                names_from_plain(content["feature_names"]),
+                decode_spends(content["spends"]),
+                None if content["epsilon_promised"] is None else read_float(content["epsilon_promised"]),
+                read_text(content["kind"]),
+                decode_names(content["feature_names"]),
             )
             synopsis._check_claims()
             return synopsis
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            if isinstance(error, FileError):
-                raise
+        except DAMAGED as error:
             raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it or make it again.") from None
 
     def _check_claims(self) -> None:
@@ -271,15 +271,3 @@ class Synopsis:
         within = self.epsilon_promised is not None and self.epsilon_spent <= self.epsilon_promised
         if self.guarantee.label == "proved" and not (exact and within and self.spends):
             raise FileError("The synopsis says 'proved', and its content contradicts that. Do not trust this file.")
-
-
-def weighted_points_from(content: dict[str, Any], bounds: Bounds) -> WeightedPoints:
-    """Points and weights out of a file's content, checked."""
-    points = np.array([[number(value) for value in row] for row in content["points"]], np.float64)
-    weights = np.array([number(value) for value in content["weights"]], np.float64)
-    if points.ndim != 2 or points.shape != (len(weights), bounds.n_features) or len(weights) == 0:
-        raise FileError("The synopsis is damaged: its points and weights do not fit each other.")
-    inside = (points >= -1e-9) & (points <= bounds.unit_box + 1e-9)
-    if not (np.isfinite(weights).all() and (weights > 0).all() and inside.all()):
-        raise FileError("The synopsis is damaged: weights must be positive and points inside the bounds.")
-    return WeightedPoints(points, weights)

@@ -1,0 +1,156 @@
+"""Model and transcript files: a `Release` to JSON and back. What a file claims is checked against its content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.release import PublishedZone, Release
+from dpkmeans.errors import FileError
+from dpkmeans.storage.codec import (
+    DAMAGED,
+    decode_bounds,
+    decode_certificate,
+    decode_guarantee,
+    decode_names,
+    decode_spends,
+    encode_bounds,
+    encode_certificate,
+    encode_guarantee,
+    encode_spends,
+    read_bool,
+    read_float,
+    read_int,
+    read_matrix,
+    read_text,
+)
+from dpkmeans.storage.json_files import read_lines, write_lines
+
+KIND = "dpkmeans model"
+TRANSCRIPT_KIND = "dpkmeans transcript"
+VERSION = 1
+MARGIN = 1e-6  # of the longest side, by which a centroid may lie outside the box: rounding
+
+
+def encode_release(release: Release) -> dict[str, Any]:
+    """A release as plain values."""
+    certificate = release.certificate
+    return {
+        "method": release.method,
+        "parameters": release.parameters,
+        "centroids": release.centroids.tolist(),
+        "feature_names": None if release.feature_names is None else list(release.feature_names),
+        "guarantee": encode_guarantee(release.guarantee, release.epsilon_spent),
+        "bounds": encode_bounds(release.bounds),
+        "epsilon_promised": release.epsilon_promised,
+        "epsilon_spent": release.epsilon_spent,
+        "spends": encode_spends(release.spends),
+        "n_passes": release.n_passes,
+        "n_iter": release.n_iter,
+        "converged": release.converged,
+        "sizes": None if release.sizes is None else list(release.sizes),
+        "transcript": list(_encode_zones(release.transcript)),
+        "certificate": None if certificate is None else encode_certificate(certificate),
+    }
+
+
+def decode_release(content: dict[str, Any]) -> Release:
+    """A release out of plain values; checks shapes, that every number is finite, and what it claims."""
+    try:
+        guarantee = decode_guarantee(content["guarantee"])
+        bounds = decode_bounds(content["bounds"], guarantee)
+        k, sizes, certificate = len(content["centroids"]), content["sizes"], content["certificate"]
+        promised = content["epsilon_promised"]
+        release = Release(
+            centroids=read_matrix(content["centroids"], (k, bounds.n_features)),
+            method=read_text(content["method"]),
+            guarantee=guarantee,
+            bounds=bounds,
+            epsilon_promised=None if promised is None else float(Epsilon.of(read_float(promised))),
+            spends=decode_spends(content["spends"]),
+            n_passes=read_int(content["n_passes"]),
+            n_iter=read_int(content["n_iter"]),
+            converged=None if content["converged"] is None else read_bool(content["converged"]),
+            transcript=tuple(map(_decode_zone, content["transcript"])),
+            parameters=dict(content["parameters"]),
+            feature_names=decode_names(content["feature_names"]),
+            sizes=None if sizes is None else tuple(map(read_float, sizes)),
+            certificate=None if certificate is None else decode_certificate(certificate, bounds, k),
+        )
+    except DAMAGED as error:
+        raise FileError(f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it.") from None
+    _check_lengths(release)
+    _check_claims(release)
+    return release
+
+
+def save_transcript(path: str | Path, transcript: tuple[PublishedZone, ...]) -> None:
+    """Write a transcript: a line that says what the file is, then one JSON object per zone."""
+    write_lines(path, TRANSCRIPT_KIND, VERSION, _encode_zones(transcript))
+
+
+def read_transcript(path: str | Path) -> tuple[PublishedZone, ...]:
+    """Read a transcript file; checks that its lines fit together and every number is finite."""
+    lines = read_lines(path, TRANSCRIPT_KIND, VERSION)
+    try:
+        zones = tuple(map(_decode_zone, lines))
+    except DAMAGED:
+        raise FileError("The transcript's content is damaged. Fit again, or restore it.") from None
+    if any(len(zone.center) != len(zones[0].center) or zone.radius < 0 for zone in zones):
+        raise FileError("The transcript's zones do not fit together. Fit again, or restore it.")
+    return zones
+
+
+def _check_lengths(release: Release) -> None:
+    k, d = release.centroids.shape
+    fits = k > 0 and len(release.names) == d and len(release.sizes or release.centroids) == k
+    for zone in release.transcript:
+        fits &= len(zone.center) == d == len(zone.centroid or zone.center) and zone.cluster < k
+    if not fits:
+        raise FileError("The model's names, sizes or transcript are damaged. Fit again, or restore it.")
+
+
+def _check_claims(release: Release) -> None:
+    """Refuse what no run of a proved method gives. A checksum does not tell: anyone can make one that matches."""
+    guarantee, bounds = release.guarantee, release.bounds
+    if guarantee.label != "proved":
+        return
+    margin = bounds.longest_side * MARGIN
+    lower, upper = np.array(bounds.lower) - margin, np.array(bounds.upper) + margin
+    inside = bool(((lower <= release.centroids) & (release.centroids <= upper)).all())
+    exact = not guarantee.seeded and guarantee.bounds != "from data" and guarantee.arithmetic == "exact integers"
+    within = release.epsilon_promised is None or release.epsilon_spent <= release.epsilon_promised
+    if not (inside and exact and within):
+        raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")
+
+
+def _encode_zones(transcript: tuple[PublishedZone, ...]) -> Iterator[dict[str, Any]]:
+    for zone in transcript:
+        line: dict[str, Any] = {
+            "iteration": zone.iteration,
+            "cluster": zone.cluster,
+            "center": list(zone.center),
+            "radius": zone.radius,
+            "score": zone.score,
+            "step_epsilon": zone.step_epsilon,
+        }
+        if zone.centroid is not None:
+            line["centroid"] = list(zone.centroid)
+        yield line
+
+
+def _decode_zone(line: dict[str, Any]) -> PublishedZone:
+    centroid = line.get("centroid")
+    return PublishedZone(
+        read_int(line["iteration"]),
+        read_int(line["cluster"]),
+        tuple(map(read_float, line["center"])),
+        read_float(line["radius"]),
+        read_text(line["score"]),
+        read_float(line["step_epsilon"]),
+        None if centroid is None else tuple(map(read_float, centroid)),
+    )
