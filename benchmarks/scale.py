@@ -63,8 +63,8 @@ def timed(function, cpu=time.process_time) -> dict[str, float]:
 
 def measure(what: str, folder: Path) -> dict[str, float]:
     from dpkmeans.core.bounds import Bounds
-    from dpkmeans.data.open import open_data
     from dpkmeans.engines.memory import MemoryEngine
+    from dpkmeans.engines.open import open_data
 
     centroids = np.random.default_rng(0).random((K, D))
     if what == "read":

@@ -14,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.exact import reveal
-from dpkmeans.data.open import OpenedData, Where, is_dask, is_spark, open_data
+from dpkmeans.data.open import is_dask, is_spark
 from dpkmeans.data.source import FrameSource
 from dpkmeans.data.validate import as_records
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.config import Dask, Spark
 from dpkmeans.engines.lazy_labels import label_dask, label_spark
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import DataError
 from dpkmeans.methods.base import Method
@@ -96,7 +98,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         random_state: Any = None,
         ledger: LedgerLike = None,
         dataset: str | None = None,
-        engine: Where = None,
+        engine: EngineSpec = None,
         bounds_epsilon: float | None = None,
         verbose: bool = False,
     ) -> None:
@@ -178,7 +180,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         records = as_records(X)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         box = self.release_.bounds
-        points = box.from_unit(box.to_unit(self._finite(records)))
+        points = box.from_unit(grid_points(self._finite(records), box))
         return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -269,7 +271,7 @@ def make_synopsis(
     random_state: Any = None,
     ledger: LedgerLike = None,
     dataset: str | None = None,
-    engine: Where = None,
+    engine: EngineSpec = None,
 ) -> Synopsis:
     """Spend `epsilon` once on weighted points that stand for the records `X`, shape (n, d).
 

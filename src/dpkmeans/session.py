@@ -19,9 +19,9 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
-from dpkmeans.data.open import OpenedData, Where, open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning, warn
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
@@ -60,7 +60,7 @@ class FitRequest:
     random_state: Any = None
     ledger: LedgerLike = None
     dataset: str | None = None
-    engine: Where = None
+    engine: EngineSpec = None
     feature_names: tuple[str, ...] | None = None
     labels: bool = False
 

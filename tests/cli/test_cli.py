@@ -155,11 +155,10 @@ def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_pat
     empty.mkdir()
     for path, says in (
         (data, "column 'name'"),
-        (data, "Numbers are in: 'east', 'north'."),
         (ragged, "as many cells"),
         (empty, "holds no Parquet"),
     ):
-        assert main(["fit", str(path), *LLOYD]) == 4
+        assert main(["fit", str(path), "--header", *LLOYD]) == 4
         err = capsys.readouterr().err
         assert says in err
         assert str(MARKER[0]) not in err
@@ -300,7 +299,7 @@ def test_wide_tables_are_not_squeezed(tmp_path, capsys):
     path = tmp_path / "wide.csv"
     names = [f"a_long_name_{j}" for j in range(30)]
     path.write_text(",".join(names) + "\n" + "".join(",".join(["0.5"] * 30) + "\n" for _ in range(3)))
-    assert main(["fit", str(path), *LLOYD[:-1], "1"]) == 0
+    assert main(["fit", str(path), "--header", *LLOYD[:-1], "1"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in names)
 
@@ -308,7 +307,7 @@ def test_wide_tables_are_not_squeezed(tmp_path, capsys):
 def test_names_from_a_stranger_cannot_write_over_the_terminal(tmp_path, capsys):
     path = tmp_path / "odd.csv"
     path.write_text("[red]x[/red],\x1b[2Jy\n1,2\n3,4\n")
-    assert main(["fit", str(path), *LLOYD]) == 0
+    assert main(["fit", str(path), "--header", *LLOYD]) == 0
     printed = capsys.readouterr()
     assert "\x1b" not in printed.out + printed.err
     assert "[red]x[/red]" in printed.out
@@ -357,7 +356,9 @@ def test_predictions_as_json_are_those_of_the_file(model, data, tmp_path, capsys
 def test_predict_takes_headerless_data_in_the_order_of_the_fit(model, tmp_path, capsys):
     path = tmp_path / "headless.csv"
     path.write_text("8,8\n2,2\n")
-    assert main(["predict", str(model), str(path)]) == 0
+    assert main(["predict", str(model), str(path)]) == 4
+    assert "does not hold the name(s) 'north', 'east'" in capsys.readouterr().err
+    assert main(["predict", str(model), str(path), "--no-header"]) == 0
     first, second = capsys.readouterr().out.splitlines()[1:]
     assert first != second
 
@@ -365,7 +366,7 @@ def test_predict_takes_headerless_data_in_the_order_of_the_fit(model, tmp_path, 
 def test_predict_with_the_wrong_number_of_columns_exits_with_4(model, tmp_path, capsys):
     path = tmp_path / "one.csv"
     path.write_text("8\n2\n")
-    assert main(["predict", str(model), str(path)]) == 4
+    assert main(["predict", str(model), str(path), "--no-header"]) == 4
     assert "the model was fitted on 2" in capsys.readouterr().err
 
 

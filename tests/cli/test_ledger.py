@@ -31,7 +31,7 @@ def ledger(tmp_path: Path, capsys: Any) -> Path:
 
 def fit(data: Path, ledger: Path, *more: str) -> int:
     arguments = ["--k", "2", "--bounds", "0:1", "--method", "su", "--ledger", str(ledger), "--dataset", "visits"]
-    return main(["fit", str(data), *arguments, *more])
+    return main(["fit", str(data), "--no-header", *arguments, *more])
 
 
 def test_a_fit_is_charged_and_the_next_one_is_refused_with_3_and_writes_no_file(data, ledger, tmp_path, capsys):
@@ -59,9 +59,9 @@ def test_a_fit_that_is_not_private_is_refused_by_a_ledger(data, ledger, capsys):
 
 
 def test_a_ledger_without_a_data_set_is_a_usage_error(data, ledger, capsys):
-    assert main(["fit", str(data), "--bounds", "0:1", "--epsilon", "1", "--ledger", str(ledger)]) == 2
+    assert main(["fit", str(data), "--no-header", "--bounds", "0:1", "--epsilon", "1", "--ledger", str(ledger)]) == 2
     assert "--dataset visits" in capsys.readouterr().err
-    assert main(["fit", str(data), "--bounds", "0:1", "--epsilon", "1", "--dataset", "visits"]) == 2
+    assert main(["fit", str(data), "--no-header", "--bounds", "0:1", "--epsilon", "1", "--dataset", "visits"]) == 2
     assert "--ledger ledger.db" in capsys.readouterr().err
 
 

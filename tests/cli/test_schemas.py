@@ -17,18 +17,18 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 BOX = "--bounds 0:100"
 CALLS = {
     "fit": (
-        f"fit visits.csv --k 2 {BOX} --epsilon 1",
-        f"fit visits.csv --k 2 {BOX} --epsilon 1 --method synopsis-prior",
-        f"fit visits.csv --k 2 {BOX} --epsilon 1 --method su",
-        "fit visits.csv --k 2 --bounds-epsilon 0.2 --epsilon 2",
-        f"fit visits.csv --k 2 {BOX} --method posterior --guarantee paper",
-        f"fit visits.csv --k 2 {BOX} --method lloyd --guarantee none",
+        f"fit visits.csv --header --k 2 {BOX} --epsilon 1",
+        f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --method synopsis-prior",
+        f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --method su",
+        "fit visits.csv --header --k 2 --bounds-epsilon 0.2 --epsilon 2",
+        f"fit visits.csv --header --k 2 {BOX} --method posterior --guarantee paper",
+        f"fit visits.csv --header --k 2 {BOX} --method lloyd --guarantee none",
     ),
     "predict": ("predict model.json visits.csv",),
     "show": ("show model.json",),
     "show-verify": ("show model.json --verify",),
     "report": ("report model.json --out again.html",),
-    "synopsis": (f"synopsis visits.csv --epsilon 1 {BOX} --out other.json",),
+    "synopsis": (f"synopsis visits.csv --header --epsilon 1 {BOX} --out other.json",),
     "explore": ("explore synopsis.json --k 2:3",),
     "plan": (
         "plan --records 5000 --features 2 --bounds 0:10",
@@ -60,8 +60,8 @@ def folder(tmp_path_factory: Any) -> Path:
         patch.chdir(place)
         for line in (
             "ledger create ledger.db --dataset visits --cap 3",
-            f"fit visits.csv --k 2 {BOX} --epsilon 1 --out model.json --ledger ledger.db --dataset visits",
-            f"synopsis visits.csv --epsilon 1 {BOX} --out synopsis.json",
+            f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --out model.json --ledger ledger.db --dataset visits",
+            f"synopsis visits.csv --header --epsilon 1 {BOX} --out synopsis.json",
         ):
             assert main(line.split()) == 0
     return place

@@ -28,7 +28,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def synopsis(data: Path, tmp_path: Path, capsys) -> Path:
     path = tmp_path / "s.json"
-    assert main(["synopsis", str(data), "--epsilon", "1", "--bounds", "0:10", "--k", "4", "--out", str(path)]) == 0
+    assert (
+        main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10", "--k", "4", "--out", str(path)])
+        == 0
+    )
     out = capsys.readouterr()
     assert out.out.startswith("Proved: 1-differential privacy")
     assert "dpkmeans explore" in out.err
@@ -38,7 +41,9 @@ def synopsis(data: Path, tmp_path: Path, capsys) -> Path:
 @pytest.fixture
 def model(data: Path, tmp_path: Path, capsys) -> Path:
     path = tmp_path / "model.json"
-    assert main(["fit", str(data), "--k", "3", "--bounds", "0:10", "--epsilon", "1", "--out", str(path)]) == 0
+    assert (
+        main(["fit", str(data), "--header", "--k", "3", "--bounds", "0:10", "--epsilon", "1", "--out", str(path)]) == 0
+    )
     assert "synopsis" in capsys.readouterr().out
     return path
 
@@ -91,12 +96,15 @@ def test_numbers_of_clusters_that_make_no_sense_are_a_usage_error(synopsis, k, c
 
 def test_a_synopsis_wants_epsilon_bounds_and_a_place_and_refuses_a_seed(data, tmp_path, capsys):
     out = str(tmp_path / "s.json")
-    assert main(["synopsis", str(data), "--bounds", "0:10", "--out", out]) == 2
-    assert main(["synopsis", str(data), "--epsilon", "1", "--out", out]) == 2
-    assert main(["synopsis", str(data), "--epsilon", "1", "--bounds", "0:10"]) == 2
-    assert main(["synopsis", str(data), "--epsilon", "1", "--bounds", "0:10", "--seed", "1", "--out", out]) == 3
-    assert main(["synopsis", str(data), "--epsilon", "0", "--bounds", "0:10", "--out", out]) == 3
-    assert main(["synopsis", str(data), "--epsilon", "1", "--bounds", "0:10", "--out", str(data)]) == 2
+    assert main(["synopsis", str(data), "--header", "--bounds", "0:10", "--out", out]) == 2
+    assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--out", out]) == 2
+    assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10"]) == 2
+    assert (
+        main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10", "--seed", "1", "--out", out])
+        == 3
+    )
+    assert main(["synopsis", str(data), "--header", "--epsilon", "0", "--bounds", "0:10", "--out", out]) == 3
+    assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10", "--out", str(data)]) == 2
     assert not Path(out).exists()
     assert "error:" in capsys.readouterr().err
 
@@ -105,8 +113,8 @@ def test_a_synopsis_is_charged_to_a_durable_ledger(data, tmp_path, capsys):
     ledger = str(tmp_path / "ledger.db")
     assert main(["ledger", "create", ledger, "--dataset", "visits", "--cap", "1.5"]) == 0
     options = ["--epsilon", "1", "--bounds", "0:10", "--ledger", ledger, "--dataset", "visits"]
-    assert main(["synopsis", str(data), *options, "--out", str(tmp_path / "a.json")]) == 0
-    assert main(["synopsis", str(data), *options, "--out", str(tmp_path / "b.json")]) == 3
+    assert main(["synopsis", str(data), "--header", *options, "--out", str(tmp_path / "a.json")]) == 0
+    assert main(["synopsis", str(data), "--header", *options, "--out", str(tmp_path / "b.json")]) == 3
     capsys.readouterr()
 
 
@@ -133,7 +141,24 @@ def test_show_verify_fails_with_exit_code_4_on_a_changed_file_and_on_a_changed_f
 def test_show_verify_of_a_model_without_a_certificate_fails(data, tmp_path, capsys):
     path = str(tmp_path / "m.json")
     assert (
-        main(["fit", str(data), "--method", "su", "--bounds", "0:10", "--epsilon", "1", "--k", "3", "--out", path]) == 0
+        main(
+            [
+                "fit",
+                str(data),
+                "--header",
+                "--method",
+                "su",
+                "--bounds",
+                "0:10",
+                "--epsilon",
+                "1",
+                "--k",
+                "3",
+                "--out",
+                path,
+            ]
+        )
+        == 0
     )
     assert main(["show", path, "--verify"]) == 4
     assert "NO" in capsys.readouterr().out
@@ -152,7 +177,7 @@ def test_the_synopsis_of_a_folder_with_missing_values_puts_the_middle_in_their_p
     records[::20, 1] = np.nan
     for name in ("a", "b"):
         np.savetxt(folder / f"{name}.csv", records, delimiter=",", header="east,north", comments="")
-    asked = ["synopsis", str(folder / "*.csv"), "--epsilon", "1", "--bounds", "0:10", "--out", str(out)]
+    asked = ["synopsis", str(folder / "*.csv"), "--header", "--epsilon", "1", "--bounds", "0:10", "--out", str(out)]
     assert main(asked) == 4
     assert "--nulls midpoint" in capsys.readouterr().err
     assert main([*asked, "--nulls", "midpoint"]) == 0

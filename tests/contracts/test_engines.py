@@ -12,10 +12,11 @@ from tests.engines.clusters import blobs, dask_client, spark_session, write_parq
 from dpkmeans import DPKMeans, make_synopsis
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import Exact, reveal
-from dpkmeans.data.open import open_data
 from dpkmeans.data.source import Files
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import open_data
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
 from dpkmeans.synopsis.residual_queries import Residuals
 from dpkmeans.synopsis.tree_cells import Halvings
@@ -102,11 +103,12 @@ def test_answers_come_wrapped(engine):
 def test_sampled_rows_are_different_records_and_uniform(engine):
     """By their row numbers, so the same rows as in memory; uniform there by NumPy's `choice`."""
     rows = reveal(engine.sample_rows(500, np.random.default_rng(3)), why=WHY)
-    held = {tuple(row) for row in BOX.to_unit(X).tolist()}
+    held = {tuple(row) for row in grid_points(X, BOX).tolist()}
     assert len({tuple(row) for row in rows.tolist()}) == 500
     assert all(tuple(row) in held for row in rows.astype(np.float32).tolist())
     first = sum(
-        tuple(row) in {tuple(r) for r in BOX.to_unit(X[:2000]).tolist()} for row in rows.astype(np.float32).tolist()
+        tuple(row) in {tuple(r) for r in grid_points(X[:2000], BOX).tolist()}
+        for row in rows.astype(np.float32).tolist()
     )
     assert abs(first - 250) < 60  # 5.7 deviations
 
@@ -120,7 +122,7 @@ def test_blocks_hold_every_record_once_and_are_dealt_uniformly(engine):
         assert block.bounds == BOX
         sizes.append(int(table[0, 0]))
         total += table
-    steps = np.rint(BOX.to_unit(X).astype(float) * GRID).astype(np.int64)
+    steps = np.rint(grid_points(X, BOX).astype(float) * GRID).astype(np.int64)
     assert total.tolist() == [[len(X), *steps.sum(axis=0).tolist()]]
     assert sum((size - 800) ** 2 / 800 for size in sizes) < 33.4  # χ² of 4 degrees: 1e-6 of all seeds
     assert len(set(sizes)) > 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpkmeans.core.bounds import GRID, LIMIT, Bounds
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import BoundsError, DataError
 
 ordinary = st.floats(-1e6, 1e6)
@@ -103,7 +104,7 @@ def test_sides_of_different_length_are_refused(lower, upper):
 def test_a_feature_may_be_constant_if_another_is_not():
     box = Bounds.of(([0, 7], [1, 7]), 2)
     assert box.side.tolist() == [GRID, 0]
-    assert box.to_unit(np.array([[0.5, 99.0]])).tolist() == [[0.5, 0.0]]
+    assert grid_points(np.array([[0.5, 99.0]]), box).tolist() == [[0.5, 0.0]]
 
 
 def test_bounds_read_from_records_say_so():
@@ -114,7 +115,7 @@ def test_bounds_read_from_records_say_so():
 def test_bounds_read_from_equal_records_are_a_point_with_unit_length():
     box = Bounds.read_from(np.full((3, 2), 7.0))
     assert box.longest_side == 1.0
-    assert box.to_unit(np.full((3, 2), 7.0)).tolist() == [[0.0, 0.0]] * 3
+    assert grid_points(np.full((3, 2), 7.0), box).tolist() == [[0.0, 0.0]] * 3
     assert box.from_unit(np.zeros((1, 2))).tolist() == [[7.0, 7.0]]
 
 
@@ -132,7 +133,7 @@ def test_bounds_that_cannot_be_read_from_records_show_none_of_them():
 
 def test_nan_is_refused_without_saying_where():
     with pytest.raises(DataError, match="NaN") as caught:
-        Bounds.of((0, 1), 2).to_unit(np.array([[0.123456, 1.0], [math.nan, 0.0]]))
+        grid_points(np.array([[0.123456, 1.0], [math.nan, 0.0]]), Bounds.of((0, 1), 2))
     assert "0.123456" not in str(caught.value)
 
 
@@ -140,27 +141,30 @@ def test_nan_is_found_in_a_late_chunk():
     records = np.zeros((2**16 + 5, 1))
     records[-1] = math.nan
     with pytest.raises(DataError, match="NaN"):
-        Bounds.of((0, 1), 1).to_unit(records)
+        grid_points(records, Bounds.of((0, 1), 1))
 
 
 def test_a_wrong_number_of_features_is_refused():
     with pytest.raises(DataError, match="2 features; the bounds have 1"):
-        Bounds.of((0, 1), 1).to_unit(np.zeros((3, 2)))
+        grid_points(np.zeros((3, 2)), Bounds.of((0, 1), 1))
 
 
 def test_infinity_clips_to_the_border():
     box = Bounds.of((-2, [2, 0]), 2)
-    assert box.to_unit(np.array([[math.inf, math.inf], [-math.inf, -math.inf]])).tolist() == [[1.0, 0.5], [0.0, 0.0]]
+    assert grid_points(np.array([[math.inf, math.inf], [-math.inf, -math.inf]]), box).tolist() == [
+        [1.0, 0.5],
+        [0.0, 0.0],
+    ]
 
 
 def test_a_long_double_beyond_float64_clips_as_well():
     huge = np.longdouble("1e400") if np.finfo(np.longdouble).maxexp > 1024 else np.longdouble(np.inf)
-    assert Bounds.of((0, 1), 1).to_unit(np.array([[huge], [-huge]])).tolist() == [[1.0], [0.0]]
+    assert grid_points(np.array([[huge], [-huge]]), Bounds.of((0, 1), 1)).tolist() == [[1.0], [0.0]]
 
 
 def test_the_largest_box_keeps_finite_numbers():
     box = Bounds.of((-LIMIT, LIMIT), 2)
-    points = box.to_unit(np.array([[LIMIT, 0.0], [-LIMIT, math.inf]]))
+    points = grid_points(np.array([[LIMIT, 0.0], [-LIMIT, math.inf]]), box)
     assert points.tolist() == [[1.0, 0.5], [0.0, 1.0]]
     assert np.isfinite(box.from_unit(points)).all()
     assert math.isfinite(box.longest_side**2)
@@ -168,7 +172,7 @@ def test_the_largest_box_keeps_finite_numbers():
 
 def test_the_smallest_box_keeps_its_two_ends():
     tiny = 1 / LIMIT
-    assert Bounds.of((0, tiny), 1).to_unit(np.array([[0.0], [tiny], [1.0]])).tolist() == [[0.0], [1.0], [1.0]]
+    assert grid_points(np.array([[0.0], [tiny], [1.0]]), Bounds.of((0, tiny), 1)).tolist() == [[0.0], [1.0], [1.0]]
 
 
 @pytest.mark.parametrize("side", [math.ulp(0.0), 1e-310, 0.5 / LIMIT])
@@ -182,7 +186,7 @@ def test_a_box_too_small_for_its_grid_is_refused(side):
 @given(boxes_and_records())
 def test_grid_points_are_whole_steps_between_zero_and_the_sensitivity(case):
     box, records = case
-    points = box.to_unit(records)
+    points = grid_points(records, box)
     assert points.dtype == np.float32
     steps = points.astype(np.float64) * GRID
     assert np.array_equal(steps, np.rint(steps))
@@ -193,7 +197,7 @@ def test_grid_points_are_whole_steps_between_zero_and_the_sensitivity(case):
 @given(boxes())
 def test_the_sensitivity_is_reached_and_never_passed(box):
     corners = np.array([[-math.inf] * box.n_features, [math.inf] * box.n_features])
-    steps = box.to_unit(corners).astype(np.float64) * GRID
+    steps = grid_points(corners, box).astype(np.float64) * GRID
     assert np.array_equal(steps[1] - steps[0], box.side)
     assert np.array_equal(box.unit_box * GRID, box.side)
 
@@ -201,7 +205,7 @@ def test_the_sensitivity_is_reached_and_never_passed(box):
 @given(boxes_and_records())
 def test_a_record_moves_by_at_most_half_a_step_and_rounding(case):
     box, records = case
-    for row, point in zip(records, box.to_unit(records), strict=True):
+    for row, point in zip(records, grid_points(records, box), strict=True):
         for x, lo, hi, p in zip(row, box.lower, box.upper, point, strict=True):
             exact = (Fraction(min(max(x, lo), hi)) - Fraction(lo)) / Fraction(box.longest_side)
             assert abs(Fraction(float(p)) - exact) <= Fraction(1, 2 * GRID) + Fraction(1, 2**40)
@@ -210,7 +214,7 @@ def test_a_record_moves_by_at_most_half_a_step_and_rounding(case):
 @given(boxes_and_records())
 def test_gridding_twice_changes_little_and_stays_inside(case):
     box, records = case
-    once = box.to_unit(records)
+    once = grid_points(records, box)
     back = box.from_unit(once)
     assert np.abs(box.unit_of(back) - once).max() <= 1e-6
     assert np.array_equal(box.clip_unit(once.astype(np.float64)), once)
@@ -220,10 +224,10 @@ def test_gridding_twice_changes_little_and_stays_inside(case):
 def test_other_dtypes_give_what_their_float64_values_give(case, dtype):
     box, records = case
     small = np.clip(np.where(np.isfinite(records), records, 0), 0, 100).astype(dtype)
-    assert np.array_equal(box.to_unit(small), box.to_unit(small.astype(np.float64)))
+    assert np.array_equal(grid_points(small, box), grid_points(small.astype(np.float64), box))
 
 
 def test_records_are_not_changed_in_place():
     records = np.array([[5.0], [-5.0]])
-    Bounds.of((0, 1), 1).to_unit(records)
+    grid_points(records, Bounds.of((0, 1), 1))
     assert records.tolist() == [[5.0], [-5.0]]

@@ -12,12 +12,13 @@ from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, two
 from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
-from dpkmeans.data.open import open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.engines import dask as dask_engine
 from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Dask
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import open_data
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
@@ -122,7 +123,7 @@ def test_no_message_to_the_driver_holds_a_record(client, tmp_path, monkeypatch):
 
     record = np.array([0.7231450796127319, 0.1947259902954102, 0.5512743473052979])
     folder = write_parquet(tmp_path, np.tile(record, (3000, 1)), [1000])
-    point = BOX.to_unit(record[None])[0]
+    point = grid_points(record[None], BOX)[0]
     marks = [v.tobytes() for t in ("f4", "f8") for v in (np.full(2, point[0], t), point[:2].astype(t))]
     marks.append(record[:1].tobytes())
     read, seen = tcp.from_frames, []

@@ -10,6 +10,7 @@ from dpkmeans.core.engine import lloyd_by_passes
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.engines.memory import CHUNK, MemoryEngine
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
 from dpkmeans.kernels.simd_f32 import LANES
 
@@ -68,7 +69,7 @@ def test_counts_and_sums_are_those_of_the_labels_as_exact_integers(problem):
 def test_every_record_goes_to_the_nearest_centroid_within_float32(problem):
     X, centroids = problem
     engine = unit_engine(X)
-    distances = squared_distances(engine.bounds.to_unit(X).astype(float), centroids)
+    distances = squared_distances(grid_points(X, engine.bounds).astype(float), centroids)
     chosen = distances[np.arange(len(X)), engine.labels(centroids)]
     assert (chosen <= distances.min(axis=1) + FLOAT32_ERROR).all()
 
@@ -77,7 +78,7 @@ def test_every_record_goes_to_the_nearest_centroid_within_float32(problem):
 def test_the_cost_is_that_of_the_labels(problem):
     X, centroids = problem
     engine = unit_engine(X)
-    distances = squared_distances(engine.bounds.to_unit(X).astype(float), centroids)
+    distances = squared_distances(grid_points(X, engine.bounds).astype(float), centroids)
     expected = distances[np.arange(len(X)), engine.labels(centroids)].sum()
     assert statistics(engine, centroids).cost == pytest.approx(expected, abs=1e-11 * len(X) * X.shape[1])
 
@@ -86,7 +87,7 @@ def test_the_cost_is_that_of_the_labels(problem):
 def test_costs_are_exact_sums_of_rounded_distances(problem):
     X, centroids = problem
     engine = unit_engine(X)
-    points = engine.bounds.to_unit(X).astype(float)
+    points = grid_points(X, engine.bounds).astype(float)
     candidates = np.stack([centroids, centroids[::-1] / 2, 1 - centroids])
     steps = [int(np.rint(squared_distances(points, c).min(axis=1) * GRID).sum()) for c in candidates]
     assert reveal(engine.costs(candidates), why=WHY).tolist() == steps
@@ -189,7 +190,7 @@ def test_the_engine_holds_the_same_points_as_the_bounds_make():
     engine = MemoryEngine.of_records(X, box)
     rows = reveal(engine.sample_rows(100, np.random.default_rng(0)), why=WHY)
     key = lambda a: a[np.lexsort(a.T)]  # noqa: E731
-    assert np.array_equal(key(rows), key(box.to_unit(X).astype(float)))
+    assert np.array_equal(key(rows), key(grid_points(X, box).astype(float)))
 
 
 def test_infinity_clips_and_nan_is_refused():
@@ -222,7 +223,7 @@ def test_an_empty_cell_has_no_mean_and_keeps_what_it_is_given():
 def test_more_centroids_than_a_byte_can_name_are_told_apart():
     points = (np.arange(300) / 299)[:, None]
     engine = unit_engine(points)
-    assert engine.labels(engine.bounds.to_unit(points).astype(float)).tolist() == list(range(300))
+    assert engine.labels(grid_points(points, engine.bounds).astype(float)).tolist() == list(range(300))
 
 
 @pytest.mark.parametrize("n_blocks", [1, 3, 50])

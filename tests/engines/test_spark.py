@@ -12,12 +12,12 @@ from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, w
 from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
-from dpkmeans.data.open import open_data
 from dpkmeans.data.source import FrameSource
 from dpkmeans.engines import spark as spark_engine
 from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import open_data
 from dpkmeans.errors import DataError
 
 pytestmark = [

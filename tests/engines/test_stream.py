@@ -13,18 +13,20 @@ import pytest
 from pyarrow import parquet
 from tests.engines.clusters import blobs, write_parquet
 
-from dpkmeans import DPKMeans, opening
+from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.files import open_files
-from dpkmeans.data.open import open_data
 from dpkmeans.data.source import Files, FrameSource, array_batch, open_array
+from dpkmeans.data.spool import Unread
 from dpkmeans.engines import block_engine as blocks
+from dpkmeans.engines import open as opening
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.block_tasks import Partial, sum_of_squares
 from dpkmeans.engines.config import Stream
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.packing import new_room, pack_batch
+from dpkmeans.engines.open import open_data
+from dpkmeans.engines.packing import grid_points, new_buffer, pack_batch
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
 
@@ -84,7 +86,9 @@ def test_csv_is_converted_once_and_the_copy_goes_away(tmp_path, zipped):
     text = ",".join(NAMES) + "\n" + "\n".join(",".join(map(repr, row)) for row in X.tolist())
     path = tmp_path / ("visits.csv.gz" if zipped else "visits.csv")
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
-    source = open_files(Files(path))
+    opened = open_files(Files(path, header=True))
+    assert isinstance(opened, Unread)
+    source = opened.spool()
     copy = source.keep.path  # type: ignore[attr-defined]
     assert copy.stat().st_mode & 0o077 == 0 or copy.parent.stat().st_mode & 0o077 == 0  # nobody else may read it
     same_statistics(StreamEngine(source, BOX))
@@ -181,8 +185,10 @@ def test_columns_in_another_order_or_with_extras_are_found_by_name(tmp_path):
 def test_bad_csv_files_give_errors_without_records(tmp_path, text, message):
     path = tmp_path / "a.csv"
     path.write_text(text)
+    opened = open_files(Files(path, header=True))
+    assert isinstance(opened, Unread)
     with pytest.raises(DataError, match=message) as caught:
-        open_files(Files(path))
+        opened.spool()
     assert "8675309" not in str(caught.value)
     assert not list(tmp_path.glob("dpkmeans-*"))
 
@@ -293,15 +299,15 @@ def test_sums_of_2_to_the_33_records_are_exact_and_more_are_refused_in_every_pas
 
 def test_squares_are_exact_whole_numbers():
     tiles = MEMORY._tiles
-    steps = np.rint(BOX.to_unit(X).astype(np.float64) * 2**20).astype(object)
+    steps = np.rint(grid_points(X, BOX).astype(np.float64) * 2**20).astype(object)
     assert sum_of_squares(tiles) == int((steps * steps).sum())
 
 
 def test_a_short_batch_after_a_long_one_leaves_nothing_of_it_behind():
-    room = new_room(100, 3)
-    pack_batch(array_batch(X[:100]), BOX, room=room)
-    short = pack_batch(array_batch(X[100:119]), BOX, room=room)
-    assert np.shares_memory(short.tiles, room)
+    buffer = new_buffer(100, 3)
+    pack_batch(array_batch(X[:100]), BOX, buffer=buffer)
+    short = pack_batch(array_batch(X[100:119]), BOX, buffer=buffer)
+    assert np.shares_memory(short.tiles, buffer)
     assert np.array_equal(short.tiles, pack_batch(array_batch(X[100:119]), BOX).tiles)
     assert (short.tiles[1, :, 3:] == 0).all()
 
@@ -312,7 +318,7 @@ def test_packing_a_column_is_what_the_bounds_say_for_every_length():
         values = np.random.default_rng(n).normal(0.2, 1.0, (n, 1))
         values[0] = np.inf
         block = pack_batch(array_batch(values), box)
-        assert np.array_equal(block.rows(np.arange(n)), box.to_unit(values))
+        assert np.array_equal(block.rows(np.arange(n)), grid_points(values, box))
 
 
 def test_row_groups_come_in_runs_of_a_useful_size(tmp_path):

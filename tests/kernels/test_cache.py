@@ -17,10 +17,11 @@ import sys
 import numpy as np
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.kernels.assign import pack
+from dpkmeans.kernels.quantise import quantise
 import dpkmeans
 engine = MemoryEngine.of_records(np.array([[0.0], [1.0]]), Bounds.of((0, 1), 1), n_threads=1)
-print(dpkmeans.__file__, type(pack._cache).__name__, sum(pack.stats.cache_hits.values()), "sklearn" in sys.modules)
+hits = sum(quantise.stats.cache_hits.values())
+print(dpkmeans.__file__, type(quantise._cache).__name__, hits, "sklearn" in sys.modules)
 """
 
 

@@ -11,6 +11,7 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels import lloyd as strategies
 from dpkmeans.kernels.assign import interleave_centroids, move_to_means, new_labels, reassign, score_error
 from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, select_candidates
@@ -69,7 +70,7 @@ def records(kind, n, d, k, seed):
 def assert_is_the_reference(X, start, max_iter, n_threads, high=1):
     box = Bounds.of((0, high), X.shape[1])
     end = reveal(MemoryEngine.of_records(X, box, n_threads=n_threads).lloyd(start, max_iter), why=WHY)
-    centroids, moves, stopped = reference(box.to_unit(X), start, max_iter)
+    centroids, moves, stopped = reference(grid_points(X, box), start, max_iter)
     assert np.array_equal(end.centroids, centroids)
     assert (end.moves, end.stopped) == (moves, stopped)
 

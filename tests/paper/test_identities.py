@@ -11,6 +11,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.solver import iterate
@@ -28,7 +29,7 @@ def problem(seed, n, d, k):
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     engine = MemoryEngine.of_records(X, Bounds.of((0, 1), d), n_threads=1)
-    return engine, engine.bounds.to_unit(X).astype(float), rng.random((k, d))
+    return engine, grid_points(X, engine.bounds).astype(float), rng.random((k, d))
 
 
 sizes = st.tuples(st.integers(0, 2**32), st.integers(1, 80), st.integers(1, 8), st.integers(1, 6))

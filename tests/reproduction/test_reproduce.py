@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.cli.main import main
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import BudgetError, FileError, MethodError
 from dpkmeans.reproduction import figures
 from dpkmeans.reproduction.baselines import baseline, problem_of
@@ -217,7 +218,9 @@ def test_every_method_of_a_run_starts_at_the_same_records_and_runs_differ(tiny):
     starts = [baseline(problem, run, 0).start for run in range(3)]
     np.testing.assert_array_equal(starts[0], baseline(problem, 0, 0).start)
     assert not np.array_equal(starts[0], starts[1])
-    unit = {tuple(row) for row in problem.engine.bounds.to_unit(problem.data.unit_records()).astype(float).tolist()}
+    unit = {
+        tuple(row) for row in grid_points(problem.data.unit_records(), problem.engine.bounds).astype(float).tolist()
+    }
     assert all(tuple(row) in unit for start in starts for row in start.tolist())
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.core.exact import reveal
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.reproduction.baselines import baseline, cost, problem_of
 from dpkmeans.reproduction.zone_runs import zone_run
 
@@ -14,7 +15,7 @@ from dpkmeans.reproduction.zone_runs import zone_run
 def test_what_is_seen_of_a_run_is_what_each_step_shows(tiny, strategy):
     """δ, α, zones and costs again, step by step and cluster by cluster, from the records themselves."""
     problem = problem_of(tiny, 3)
-    points = problem.engine.bounds.to_unit(problem.data.unit_records()).astype(float)
+    points = grid_points(problem.data.unit_records(), problem.engine.bounds).astype(float)
     for run in range(5):
         previous = baseline(problem, run, 0).start
         done = zone_run(problem, strategy, 0.5, previous, run)

@@ -121,7 +121,6 @@ FAILURES: dict[str, Callable[[], Any]] = {
     "huge, bounds from data": fit(np.vstack([RECORDS, [[1e300, 1]]]), bounds="from data", guarantee="none"),
     "text": fit(with_entry("7.1234567 someone")),
     "object": fit(with_entry(object())),
-    "huge integer": fit(with_entry(10**400)),
     "ragged": fit([*RECORDS.tolist(), [1.0]]),
     "one dimension": fit(RECORDS.ravel()),
     "three dimensions": fit(RECORDS[None]),
@@ -156,17 +155,20 @@ FILES = {
     "long row": "a,b\n" + "1,2\n" * 5 + f"{ROW},5\n",
     "text cell": "a,b\n" + "1,2\n" * 5 + f"{ROW}x\n",
     "empty cell": "a,b\n" + "1,2\n" * 5 + f"{MARKER[0]},\n{ROW}\n",
-    "mixed first row": f"a,{MARKER[0]}\n{ROW}\n",
+    "text in the first record": f"a,b\n{MARKER[0]},c\n{ROW}\n",
     "not UTF-8": f"a,b\n{ROW}\n\xff\xfe\n",
     "quote": f'a,b\n{ROW}\n"{ROW}\n',
 }
+
+
+SU = ["--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "2"]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_command_shows_no_record_of_a_bad_file(name, tmp_path, everything):
     path = tmp_path / "visits.csv"
     path.write_bytes(FILES[name].encode("latin-1"))
-    assert main(["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "2"]) == 4
+    assert main(["fit", str(path), "--header", *SU]) == 4
     check(all_of(everything), count=False)
 
 
@@ -177,7 +179,7 @@ def test_an_unforeseen_fault_shows_its_type_alone(tmp_path, everything, monkeypa
     monkeypatch.setattr("dpkmeans.engines.memory.MemoryEngine.cell_statistics", fault)
     path = tmp_path / "visits.csv"
     np.savetxt(path, RECORDS, delimiter=",", fmt="%.7f")
-    assert main(["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "2"]) == 1
+    assert main(["fit", str(path), "--no-header", *SU]) == 1
     shown = all_of(everything)
     check(shown)
     assert "RuntimeError" in shown
@@ -186,7 +188,7 @@ def test_an_unforeseen_fault_shows_its_type_alone(tmp_path, everything, monkeypa
 def test_the_command_shows_nothing_as_a_process(tmp_path):
     path, out = tmp_path / "visits.csv", tmp_path / "model.json"
     np.savetxt(path, RECORDS, delimiter=",", fmt="%.7f")
-    command = ["fit", str(path), "--bounds", "0:10", "--epsilon", "1", "--method", "su", "--k", "3", "--out", str(out)]
+    command = ["fit", str(path), "--no-header", *SU[:-1], "3", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, "-W", "always", "-m", "dpkmeans", *command],
         capture_output=True,

@@ -10,6 +10,7 @@ import pytest
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
@@ -38,7 +39,7 @@ def hard_points(rng: np.random.Generator, n: int, box: Bounds) -> np.ndarray:
     far = np.where(rng.random(inside.shape) < 0.5, -np.inf, 1e300)
     middle = np.broadcast_to((lower + upper) / 2, inside.shape)
     cases = [inside, *corners, far, between, middle]
-    return box.to_unit(np.choose(rng.integers(len(cases), size=inside.shape), cases))
+    return grid_points(np.choose(rng.integers(len(cases), size=inside.shape), cases), box)
 
 
 def table_of(query, points: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from dpkmeans import DPKMeans, Ledger, Synopsis, make_synopsis
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import BudgetError, FileError, GuaranteeError, MethodError, WeakSignalWarning
 from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.durable.ledger import DurableLedger
@@ -163,7 +164,7 @@ def test_k_above_the_number_of_points_still_gives_distinct_centroids_inside_the_
 def test_a_synopsis_answers_like_an_engine_of_as_many_records():
     rng = np.random.default_rng(0)
     box = Bounds.of((0, 1), 2)
-    places = box.to_unit(rng.random((40, 2))).astype(np.float64)
+    places = grid_points(rng.random((40, 2)), box).astype(np.float64)
     times = rng.integers(1, 9, 40)
     made = make_synopsis(rng.random((1000, 2)), 1.0, box)
     synopsis = type(made)(type(made.data)(places, times.astype(float)), box, made.guarantee, made.spends, 1.0, "test")

@@ -6,9 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import ESTIMATED, check_outputs, parse_bounds, sides
-from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
-from dpkmeans.cli.scale import HERE, Place, read_records
+from dpkmeans.cli.inputs import ESTIMATED, check_outputs, open_input, parse_bounds, sides
+from dpkmeans.cli.options import (
+    ANY,
+    LOCAL,
+    OWN,
+    BoundsText,
+    Clusters,
+    EngineOptions,
+    GuaranteeName,
+    Json,
+    Reading,
+    Spending,
+)
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -35,7 +45,7 @@ def fit(
     seed: int | None = None,
     reading: Reading = ANY,
     spending: Spending = OWN,
-    place: Place = HERE,
+    place: EngineOptions = LOCAL,
     out: Path | None = None,
     transcript: Path | None = None,
     report: Path | None = None,
@@ -43,7 +53,7 @@ def fit(
 ) -> None:
     """Cluster the records of CSV or Parquet files and release the centroids.
 
-    Example: dpkmeans fit visits.csv --k 8 --bounds 0:100 --epsilon 1 --out model.json
+    Example: dpkmeans fit visits.csv --header --k 8 --bounds 0:100 --epsilon 1 --out model.json
 
     Parameters
     ----------
@@ -86,14 +96,14 @@ def fit(
         from dpkmeans.report import require
 
         require()
-    engine = place.where()
+    spec = place.to_spec()
     with output.status(f"Reading {data}"):
         from dpkmeans.session import FitRequest, run
 
-        table = read_records(data, reading, place.engine, engine)
+        opened = open_input(data, reading, spec)
     request = FitRequest(
         n_clusters=k,
-        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, opened.n_features),
         bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         method=method,
@@ -106,10 +116,9 @@ def fit(
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,
-        feature_names=table.names,
     )
     with output.status("Fitting"):
-        release = run(request, table.records).release
+        release = run(request, opened).release
     _note_on_widths(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import csv
+import glob
+import io
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpkmeans.cli import output
 from dpkmeans.errors import BoundsError, DataError, FileError, MethodError
 
 if TYPE_CHECKING:
+    from dpkmeans.cli.options import Reading
     from dpkmeans.core.release import Release
-    from dpkmeans.data.tables import Table
+    from dpkmeans.engines.open import EngineSpec, OpenedData
 
 FROM_DATA = "from data"
 ESTIMATED = "estimated"
+MAX_HELD = 2**27  # bytes up to which one file is held in memory unless an engine is named
 
 
 def parse_bounds(text: str | None, estimated: bool = False) -> str | list[tuple[float, float]]:
@@ -53,11 +60,21 @@ def sides(pairs: list[tuple[float, float]], n_features: int) -> tuple[list[float
     return [low for low, _ in pairs], [high for _, high in pairs]
 
 
-def read(data: Path, columns: str | None, header: bool | None) -> Table:
-    """The records of a file, in the columns that were asked for."""
-    from dpkmeans.data.tables import read_table
+def open_input(data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedData:
+    """The columns that were asked for of a file, a folder or a pattern, for an engine.
 
-    return read_table(data, columns=split_columns(columns), header=header)
+    By default one small file is held in memory, and all else is streamed.
+    """
+    from dpkmeans.data.source import Files
+    from dpkmeans.engines.config import Stream
+    from dpkmeans.engines.open import open_data
+
+    if spec is None:
+        pattern = not data.exists() and glob.has_magic(str(data))
+        large = data.is_dir() or pattern or (data.exists() and data.stat().st_size > MAX_HELD)
+        spec = Stream(watch=output.show_pass) if large else "memory"
+    chosen = split_columns(reading.columns)
+    return open_data(Files(data, None if chosen is None else tuple(chosen), reading.nulls, reading.header), spec)
 
 
 def split_columns(columns: str | None) -> list[str] | None:
@@ -67,18 +84,27 @@ def split_columns(columns: str | None) -> list[str] | None:
     return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
 
 
-def read_for(release: Release, data: Path, columns: str | None, header: bool | None) -> Table:
-    """The records in the columns of the model: those asked for, else those of its names, else all."""
-    from dpkmeans.data.tables import has_names, read_table
+def join_columns(names: Sequence[str]) -> str:
+    """What `split_columns` takes apart."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
-    chosen = split_columns(columns)
-    if chosen is None and release.feature_names is not None and has_names(data, header=header):
-        chosen = list(release.feature_names)
-    table = read_table(data, columns=chosen, header=header)
-    d, expected = table.records.shape[1], release.bounds.n_features
-    if d != expected:
-        raise DataError(f"{data} gives {d} column(s); the model was fitted on {expected}. Choose them with --columns.")
-    return table
+
+def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
+    """The records in the columns of the model: those asked for, else those of its names, else all."""
+    from dpkmeans.data.files import find_files, is_parquet
+
+    named = reading.header is not False or is_parquet(find_files(data)[0])
+    if reading.columns is None and release.feature_names is not None and named:
+        reading = replace(reading, columns=join_columns(release.feature_names))
+    opened, expected = open_input(data, reading), release.bounds.n_features
+    if opened.n_features != expected:
+        raise DataError(
+            f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}.",
+            hint="Choose them with {columns}.",
+        )
+    return opened
 
 
 def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, read_for, split_columns
+from dpkmeans.cli.inputs import check_outputs, open_for
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import Header, Json, NullsName
-from dpkmeans.cli.scale import in_memory, label_files, write_labels
+from dpkmeans.cli.options import Header, Json, NullsName, Reading
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
     from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
-    from dpkmeans.data.tables import Table
+    from dpkmeans.engines.open import OpenedData
 
 
 def predict(
@@ -44,7 +45,7 @@ def predict(
     columns:
         Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
     header:
-        Whether the first row of a CSV file holds names. Found out by default.
+        Whether the first row of a CSV file holds names; never guessed. Names of the model or --columns imply it.
     nulls:
         What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
@@ -58,15 +59,12 @@ def predict(
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
     release = Release.load(model)
-    if in_memory(data, None, nulls):
-        labels = iter([_nearest(release, read_for(release, data, columns, header))])
-    else:
-        labels = label_files(release, data, split_columns(columns), header, nulls)
+    labels = _nearest(release, open_for(release, data, Reading(columns, header, nulls)))
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
         output.print_json({"private": False, "clusters": [label for batch in labels for label in batch.tolist()]})
     else:
-        write_labels(labels, out)
+        output.write_labels(labels, out)
 
 
 def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> int:
@@ -131,9 +129,14 @@ def _verified(release: Release, *, json: bool) -> int:
     return DONE if all(v.holds for v in verdicts) else DATA
 
 
-def _nearest(release: Release, table: Table) -> AnyArray:
-    """Number of the nearest centroid, record by record. Not private."""
+def _nearest(release: Release, opened: OpenedData) -> Iterator[AnyArray]:
+    """Number of the nearest centroid, record by record, some at a time. Not private."""
     from dpkmeans.engines.memory import MemoryEngine
+    from dpkmeans.engines.stream import StreamEngine
 
-    box = release.bounds
-    return MemoryEngine.of_records(table.records, box).labels(box.unit_of(release.centroids))
+    centroids = release.bounds.unit_of(release.centroids)
+    with closing(opened.engine(release.bounds)) as engine:
+        if isinstance(engine, MemoryEngine):
+            yield engine.labels(centroids)
+        elif isinstance(engine, StreamEngine):
+            yield from engine.label_batches(centroids)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from dpkmeans.cli import output
+from dpkmeans.errors import MethodError
+
 if TYPE_CHECKING:
+    from dpkmeans.engines.open import EngineSpec
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
 BOUNDS_HELP = (
@@ -26,6 +31,7 @@ Json = Annotated[bool, Parameter(show_default=False)]
 
 
 NullsName = Literal["refuse", "midpoint"]
+EngineName = Literal["memory", "stream", "dask", "spark"]
 
 
 @Parameter(name="*")
@@ -37,7 +43,7 @@ class Reading:
     """Columns to use, with commas, in this order: names, or numbers from 0 if there is no header."""
 
     header: Header = None
-    """Whether the first row of a CSV file holds names. Found out by default."""
+    """Whether the first row of a CSV file holds names; never guessed. --columns with names imply that it does."""
 
     nulls: NullsName = "refuse"
     """What becomes of missing values: they are refused, or the middle of the bounds takes their place."""
@@ -70,7 +76,41 @@ class Spending:
         return DurableLedger(self.ledger, analyst=self.analyst)
 
 
-ANY, OWN = Reading(), Spending()
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where the work is done."""
+
+    engine: EngineName | None = None
+    """Where the work is done. By default one small file is held in memory, and all else is streamed."""
+
+    scheduler: str | None = None
+    """Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default."""
+
+    workers: int | None = None
+    """How many worker processes to start here (dask, spark)."""
+
+    memory: str | None = None
+    """What each of them may use, such as 500MB."""
+
+    def to_spec(self) -> EngineSpec:
+        """The engine that the options describe; None where it is left to the size of the files."""
+        from dpkmeans.engines.config import Dask, Spark, Stream
+
+        if self.engine not in ("dask", "spark") and (self.scheduler, self.workers, self.memory) != (None, None, None):
+            raise MethodError("--scheduler, --workers and --memory are for --engine dask and --engine spark.")
+        if self.workers is not None and self.workers < 1:
+            raise MethodError(f"--workers must be at least 1; got {self.workers}.")
+        if self.memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", self.memory):
+            raise MethodError(f"--memory must be a size such as 500MB or 2GB; got {self.memory!r}.")
+        if self.engine == "dask":
+            return Dask(scheduler=self.scheduler, workers=self.workers, memory=self.memory, watch=output.show_pass)
+        if self.engine == "spark":
+            return Spark(master=self.scheduler, workers=self.workers, memory=self.memory, watch=output.show_pass)
+        return Stream(watch=output.show_pass) if self.engine == "stream" else self.engine
+
+
+ANY, OWN, LOCAL = Reading(), Spending(), EngineOptions()
 
 
 def all_cores() -> int:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, parse_bounds, sides
+from dpkmeans.cli.inputs import check_outputs, open_input, parse_bounds, sides
 from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
-from dpkmeans.cli.scale import read_records
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import MethodError
 
@@ -37,7 +36,7 @@ def synopsis(
 ) -> None:
     """Spend epsilon once on weighted points that stand for the records. Later analyses of them cost no further budget.
 
-    Example: dpkmeans synopsis visits.csv --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
+    Example: dpkmeans synopsis visits.csv --header --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
 
     Parameters
     ----------
@@ -63,20 +62,19 @@ def synopsis(
     with output.status(f"Reading {data}"):
         from dpkmeans.session import FitRequest, run_synopsis
 
-        table = read_records(data, reading)
+        opened = open_input(data, reading)
     request = FitRequest(
         n_clusters=k,
         epsilon=epsilon,
-        bounds=pairs if isinstance(pairs, str) else sides(pairs, table.n_features),
+        bounds=pairs if isinstance(pairs, str) else sides(pairs, opened.n_features),
         n_records=n_records,
         guarantee=guarantee,
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,
-        feature_names=table.names,
     )
     with output.status("Making a synopsis"):
-        made = run_synopsis(request, table.records)
+        made = run_synopsis(request, opened)
     made.save(out)
     if json:
         _print_json(made, out)

@@ -1,4 +1,4 @@
-"""`Bounds`: the public box. It clips records, puts them on an exact grid and knows the sensitivities."""
+"""`Bounds`: the public box, with the grid that records are put on and the sensitivities that follow."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
-from dpkmeans.errors import BoundsError, DataError
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.errors import BoundsError
 
 GRID = 2**20
 LIMIT = 2.0**500
 FROM_DATA = "from data"
-_CHUNK = 2**16
 
 _WHAT_TO_DO = (
     "Give bounds that are known without looking at the data, such as {bounds=(0, 1)} or, one by one for each feature, "
@@ -35,9 +34,8 @@ class Bounds:
     Guarantee: none of its own. It is public, and every sensitivity is taken from it.
     Source: docs/architecture.md, exact arithmetic.
 
-    >>> box = Bounds.of((0, [10, 5]), n_features=2)
-    >>> box.to_unit(np.array([[10.0, 99.0]])).tolist()
-    [[1.0, 0.5]]
+    >>> Bounds.of((0, [10, 5]), n_features=2).unit_box.tolist()
+    [1.0, 0.5]
     """
 
     lower: tuple[float, ...]
@@ -137,26 +135,6 @@ class Bounds:
         """Upper corner of the box in unit coordinates, shape (d,); the lower corner is zero."""
         corner: FloatArray = self.side / GRID
         return corner
-
-    def to_unit(self, X: AnyArray) -> Float32Array:
-        """Records `X`, shape (n, d), as grid points in unit coordinates, exact in float32. NaN is an error."""
-        n, d = X.shape
-        if d != self.n_features:
-            raise DataError(f"records have {d} features; the bounds have {self.n_features}.")
-        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        points = np.empty((n, d), dtype=np.float32)
-        for start in range(0, n, _CHUNK):
-            with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
-                chunk = X[start : start + _CHUNK].astype(np.float64)
-            if np.isnan(chunk).any():
-                raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
-            np.clip(chunk, lower, upper, out=chunk)
-            chunk -= lower
-            chunk *= self.scale
-            np.rint(chunk, out=chunk)
-            chunk /= GRID
-            points[start : start + _CHUNK] = chunk
-        return points
 
     def from_unit(self, points: AnyArray) -> FloatArray:
         """Unit coordinates back in the units of the data, any shape (..., d)."""

@@ -1,79 +1,173 @@
-"""CSV files as a source: converted once, since they take four times as long to read as Parquet."""
+"""CSV files: each cell is a number or missing by itself. Errors name the file and the column, and show no record.
+
+A cell is a number as JSON writes it; also allowed are a plus sign, a point without digits on one side, `inf`, and
+spaces around it. An empty cell and the words that Arrow knows (`NA`, `N/A`, `null`, `nan`, ...) are missing values.
+Anything else is no number, `true`, `1_000` and `0x1A` included. No type is inferred: it would depend on other records.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from dpkmeans.data.files import SAME_COLUMNS
-from dpkmeans.data.source import Files, Source, numbers
-from dpkmeans.data.spool import Spool
-from dpkmeans.data.tables import (
-    CSV_BLOCK,
-    GZIP_MAGIC,
-    choose_columns,
-    csv_layout,
-    damaged,
-    first_bytes,
-    require_pyarrow,
-)
-from dpkmeans.engines.packing import Batch
-from dpkmeans.errors import DataError
+from dpkmeans.data.numbers import numbers, require_pyarrow
+from dpkmeans.data.parquet import SAME_COLUMNS
+from dpkmeans.data.source import Batch, Files
+from dpkmeans.data.spool import Unread
+from dpkmeans.data.validate import choose_columns
+from dpkmeans.errors import DataError, FileError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_FIRST_ROW = 2**20
+_BLOCK = 2**24
 
 
-def csv_source(paths: list[Path], files: Files) -> Source:
-    """Read the files once, into a temporary Parquet file."""
+@dataclass(frozen=True)
+class _CsvFile:
+    """What is known of a CSV file from its first row. `chosen` are positions of columns, `labels` their names."""
+
+    path: Path
+    n_columns: int
+    lines_before_records: int
+    has_records: bool
+    chosen: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+def open_csv(paths: list[Path], files: Files) -> Unread:
+    """Look at the first rows; a file without records counts for nothing, since one record may decide that."""
+    header = _has_header(paths[0], files)
+    names, columns = None, files.columns
+    known: list[_CsvFile] = []
+    for path in paths:
+        row = _first_row(path)
+        if row is None:
+            continue
+        found = tuple(cell.strip() for cell in row.cells) if header else None
+        if found is not None and files.header is None:
+            _look_for(path, files.columns or (), found)
+        chosen = tuple(choose_columns(path, columns, found, len(row.cells)))
+        if known and columns is None and len(row.cells) != known[0].n_columns:
+            raise DataError(f"{path} has other columns than {known[0].path}.", hint=SAME_COLUMNS)
+        if found is None:
+            labels, skipped = tuple(f"column number {j}" for j in chosen), 0
+        else:
+            names = columns = tuple(found[j] for j in chosen)
+            labels, skipped = tuple(f"column {name!r}" for name in names), row.n_lines
+        known.append(_CsvFile(path, len(row.cells), skipped, row.more or not header, chosen, labels))
+    if not known:
+        raise DataError(f"{paths[0]} is empty. Give a file with at least one record.")
+    batches = (batch for file in known if file.has_records for batch in _batches(file))
+    return Unread(names, len(known[0].chosen), files.nulls, batches, str(paths[0]))
+
+
+def _has_header(path: Path, files: Files) -> bool:
+    """What the caller says of the first row, or implies by naming columns; it is never looked at for this."""
+    if files.header is not None:
+        return files.header
+    if files.columns is None or all(name.isdecimal() for name in files.columns):
+        raise DataError(
+            f"it is not known whether the first row of {path} holds names, and it is never guessed: a record could be "
+            "taken for names and published.",
+            hint="Write {header=True} if it holds names, {header=False} if it is a record; or name {columns}, which "
+            "are then looked for in the first row.",
+        )
+    return True
+
+
+def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...]) -> None:
+    missing = [name for name in columns if name not in found]
+    if missing:
+        raise DataError(
+            f"the first row of {path} does not hold the name(s) {', '.join(map(repr, missing))}.",
+            hint="If it is a record, write {header=False}; columns are then numbered from 0.",
+        )
+
+
+def _batches(file: _CsvFile) -> Iterator[Batch]:
     pa = require_pyarrow()
     from pyarrow import csv as arrow_csv
 
-    names: tuple[str, ...] | None = None
-    spool: Spool | None = None
-    for path in paths:
-        zipped = first_bytes(path).startswith(GZIP_MAGIC)
-        layout = csv_layout(path, files.header, zipped=zipped)
-        chosen = choose_columns(path, files.columns if names is None else names, layout.names, layout.n_columns)
-        labels = [f"column {layout.names[j]!r}" if layout.names else f"column number {j}" for j in chosen]
-        if spool is None:
-            names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
-            spool, n_features = Spool(labels), len(chosen)
-        if len(chosen) != n_features or (layout.names is None) != (names is None):
-            raise DataError(f"{path} has other columns than {paths[0]}.", hint=SAME_COLUMNS)
-        keys = [str(j) for j in range(layout.n_columns)]
-        wanted = [keys[j] for j in chosen]
-        try:
-            with pa.input_stream(str(path), compression="gzip" if zipped else None) as stream:
-                reader = arrow_csv.open_csv(
-                    stream,
-                    arrow_csv.ReadOptions(
-                        column_names=keys, skip_rows=layout.lines_before_records, block_size=CSV_BLOCK
-                    ),
-                    convert_options=arrow_csv.ConvertOptions(
-                        include_columns=wanted, column_types=dict.fromkeys(wanted, pa.float64())
-                    ),
-                )
-                for batch in reader:
-                    columns = [numbers(batch.column(name)) for name in wanted]
-                    spool.write(
-                        Batch(columns, lambda row, j, path=path, labels=labels: f"{labels[j]} of {path}"),  # type: ignore[misc]
-                        files.nulls,
-                    )
-        except pa.ArrowInvalid as error:  # its text may quote a record
-            raise _bad_csv(path, str(error), layout.n_columns, layout.names) from None
-        except (OSError, EOFError, pa.ArrowException):
-            raise damaged(path) from None
-    assert spool is not None
-    return spool.source(names, files.nulls, str(paths[0]))
+    keys = [str(j) for j in range(file.n_columns)]
+    wanted = [keys[j] for j in file.chosen]
+    places = [f"{label} of {file.path}" for label in file.labels]
+    try:
+        with pa.input_stream(str(file.path), compression="gzip" if _is_zipped(file.path) else None) as stream:
+            reader = arrow_csv.open_csv(
+                stream,
+                arrow_csv.ReadOptions(column_names=keys, skip_rows=file.lines_before_records, block_size=_BLOCK),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=wanted, column_types=dict.fromkeys(wanted, pa.float64())
+                ),
+            )
+            for batch in reader:
+                if batch.num_rows:
+                    columns = [numbers(batch.column(key), place) for key, place in zip(wanted, places, strict=True)]
+                    yield Batch(columns, lambda _, j: places[j])
+    except pa.ArrowInvalid as error:  # its text may quote a record
+        raise _irregular(file, str(error)) from None
+    except (OSError, EOFError, pa.ArrowException):
+        raise _damaged(file.path) from None
 
 
-def _bad_csv(path: Path, message: str, n_columns: int, names: tuple[str, ...] | None) -> DataError:
-    column = re.match(r"In CSV column #(\d+):.*CSV conversion error", message)
-    if column and int(column[1]) < n_columns:
-        j = int(column[1])
-        label = repr(names[j]) if names else f"number {j}"
+def _irregular(file: _CsvFile, message: str) -> DataError:
+    column = re.match(r"In CSV column #(\d+):.*CSV conversion error", message, re.DOTALL)
+    if column and int(column[1]) in file.chosen:
+        label = file.labels[file.chosen.index(int(column[1]))]
         return DataError(
-            f"column {label} of {path} does not hold numbers only.", hint="Leave it out with {columns}, or convert it."
+            f"{label} of {file.path} does not hold numbers only.",
+            hint="Leave it out with {columns}, or convert it; if the first row holds names, write {header=True}.",
         )
     return DataError(
-        f"{path} is not a regular CSV file: some rows do not have as many cells as the first, which has {n_columns}. "
-        "Separate cells by commas, and quote cells that hold a comma."
+        f"{file.path} is not a regular CSV file: some rows do not have as many cells as the first, which has "
+        f"{file.n_columns}. Separate cells by commas, and quote cells that hold a comma."
     )
+
+
+@dataclass(frozen=True, repr=False)
+class _Row:
+    """The first row that is not blank, the number of lines up to its end, and whether more rows follow."""
+
+    cells: list[str]
+    n_lines: int
+    more: bool
+
+
+def _is_zipped(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP_MAGIC
+
+
+def _first_row(path: Path) -> _Row | None:
+    """None where there is no row at all."""
+    try:
+        with gzip.open(path, "rb") if _is_zipped(path) else path.open("rb") as file:
+            start = file.read(_MAX_FIRST_ROW)
+    except (OSError, EOFError, zlib.error):
+        raise _damaged(path) from None
+    try:
+        text = start.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 4:  # not just a character cut in two at the end of what was read
+            raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.") from None
+        text = start[: error.start].decode("utf-8-sig")
+    if "\0" in text:
+        raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.")
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for cells in reader:
+            if cells:
+                return _Row(cells, reader.line_num, len(start) == _MAX_FIRST_ROW or any(reader))
+    except csv.Error:
+        raise FileError(f"the first row of {path} cannot be read as CSV. Separate cells by commas.") from None
+    return None
+
+
+def _damaged(path: Path) -> FileError:
+    return FileError(f"{path} is damaged: it cannot be read to its end. Restore it or write it again.")

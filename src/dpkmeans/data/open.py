@@ -1,87 +1,64 @@
-"""What a user hands over, and the engine that fits it: arrays, frames, files, streams, Dask and Spark objects."""
+"""What a user hands over, opened: arrays, frames, files, streams, Dask and Spark objects. One table says how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from dpkmeans._typing import AnyArray, FloatArray
-from dpkmeans.core.bounds import Bounds
+from dpkmeans._typing import AnyArray
 from dpkmeans.data.files import open_files
-from dpkmeans.data.source import ArrayPiece, Files, FrameSource, Source, checked_nulls, open_array, open_iterable
-from dpkmeans.data.spool import open_arrow_stream
-from dpkmeans.data.validate import as_records
-from dpkmeans.engines.block_engine import BlockEngine
-from dpkmeans.engines.block_tasks import block_of_points
-from dpkmeans.engines.config import Dask, Spark, Stream
-from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.packing import Nulls, pack_batch
-from dpkmeans.errors import DataError, MethodError
-from dpkmeans.methods.bounds_estimate import chunks_of
+from dpkmeans.data.source import Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
+from dpkmeans.data.spool import Unread, open_arrow_stream
+from dpkmeans.data.validate import as_records, frame_names, frame_records, is_frame
+from dpkmeans.errors import DataError
 
-Where = str | Stream | Dask | Spark | None
-ENGINES = ("memory", "stream", "dask", "spark")
-MAX_SENT = 2**27  # numbers, a gigabyte
+EngineName = Literal["memory", "stream", "dask", "spark"]
 LARGE_MAP = 2**28  # bytes from which a memory map is read again for each pass
-_ROWS = 2**16
-_FRAMES = ("pandas.", "polars.", "pyarrow.", "narwhals.")
+_SPARK_NUMBERS = {"double", "float", "int", "bigint", "smallint", "tinyint", "boolean", "decimal"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OpenedData:
-    """Records that are ready for an engine. `records` holds them where they are an array in memory.
+class Collection:
+    """A Dask array or frame, or a Spark frame: its records stay where they are."""
 
-    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines.
-    """
-
-    n_features: int
+    records: Any
     names: tuple[str, ...] | None
-    engine: Callable[[Bounds], BlockEngine]
-    read_bounds: Callable[[], Bounds]
-    records: AnyArray | None = None
-    chunks: Callable[[], Iterator[AnyArray]] | None = None
-    nulls: Nulls = "refuse"
+    n_features: int
+    nulls: Nulls
 
 
-def open_data(X: Any, engine: Where = None, *, columns: Sequence[str] | None = None) -> OpenedData:
-    """Records `X` for the engine that was asked for, or the one that suits them. No pass over them yet.
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened:
+    """Records, the engine that suits them, and whether other machines can read them there, as they can files.
 
-    `columns` chooses and orders columns by name, for everything that has names and stays outside memory.
+    `records` holds them, shape (n, d), where they came as an array or a frame in memory.
     """
-    if isinstance(X, OpenedData):
-        return X
-    where = _where(engine)
-    if isinstance(X, str | Path):
-        X = Files(X)
-    if isinstance(X, Files):
-        return _of_source(open_files(X if columns is None else replace(X, columns=tuple(columns))), where or Stream())
+
+    found: Source | Unread | Collection
+    suits: EngineName
+    shared: bool = False
+    records: AnyArray | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Handed:
+    """What was handed over, which columns of it, and what becomes of missing values."""
+
+    records: Any
+    columns: Sequence[str] | None
+    nulls: Nulls
+
+
+def open_records(X: Any, columns: Sequence[str] | None = None) -> Opened:
+    """Look at records without a pass over them. `columns` chooses and orders columns of what has names."""
     nulls: Nulls = "refuse"
     if isinstance(X, FrameSource):
         X, columns, nulls = X.records, X.columns if columns is None else columns, checked_nulls(X.nulls)
-    if is_dask(X):
-        return _of_dask(X, _only(where, Dask, "a Dask collection") or Dask(), columns, nulls)
-    if is_spark(X):
-        return _of_spark(X, _only(where, Spark, "a Spark frame") or Spark(session=X.sparkSession), columns, nulls)
-    chosen = columns is not None or nulls != "refuse"
-    asked = where not in (None, "memory") or chosen
-    source = None if where == "memory" and not chosen else _streamed(X, columns, nulls, asked=asked)
-    if source is not None:
-        if isinstance(where, Dask | Spark):
-            source = _to_send(source)
-        return _of_source(source, where or ("memory" if chosen and _fits(X) else Stream()))
-    records = as_records(X)
-    return OpenedData(
-        records.shape[1],
-        None,
-        lambda bounds: MemoryEngine.of_records(records, bounds),
-        lambda: Bounds.read_from(records),
-        records,
-        lambda: chunks_of(records),
-    )
+    return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls))
 
 
 def is_dask(X: Any) -> bool:
@@ -94,140 +71,46 @@ def is_spark(X: Any) -> bool:
     return type(X).__module__.startswith("pyspark.")
 
 
-def _where(engine: Where) -> Stream | Dask | Spark | str | None:
-    if engine is None or isinstance(engine, Stream | Dask | Spark) or engine == "memory":
-        return engine
-    kinds: dict[str, type[Stream] | type[Dask] | type[Spark]] = {"stream": Stream, "dask": Dask, "spark": Spark}
-    if not isinstance(engine, str) or engine not in kinds:
-        raise MethodError(
-            f"must be one of {', '.join(ENGINES)}, or a value such as Dask(workers=2); got {engine!r}.",
-            parameter="engine",
-        )
-    return kinds[engine]()
+def _is_large_map(X: Any) -> bool:
+    return isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes >= LARGE_MAP
 
 
-def _only(where: Any, kind: type, what: str) -> Any:
-    if where is not None and not isinstance(where, kind):
-        raise MethodError(f"{what} needs its own engine.", hint=f"Write {{engine={kind.__name__.lower()!r}}}.")
-    return where
+def _is_arrow_stream(X: Any) -> bool:
+    return hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
 
 
-def _streamed(X: Any, columns: Sequence[str] | None, nulls: Nulls, *, asked: bool) -> Source | None:
-    """A source for what can be read again and again; None for what belongs in memory."""
-    if isinstance(X, np.memmap) and (asked or X.nbytes >= LARGE_MAP) and X.ndim == 2:
-        return open_array(X, nulls)
-    if hasattr(X, "__arrow_c_stream__") and (asked or not _fits(X)):
-        return open_arrow_stream(X, columns, nulls)
-    if columns is not None:
-        raise DataError(f"columns are chosen by name, and {type(X).__name__} has no names. Choose them before.")
-    chunks = isinstance(X, list | tuple) and len(X) > 0 and all(getattr(item, "ndim", 0) == 2 for item in X)
-    lazy = hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "__array__")
-    if (lazy and not _fits(X)) or (asked and chunks):
-        return open_iterable(X, nulls)
-    return open_array(as_records(X), nulls) if asked else None
+def _is_chunked(X: Any) -> bool:
+    """Whether `X` gives arrays one after the other: a list of two-dimensional arrays, or an iterable without length."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(getattr(item, "ndim", 0) == 2 for item in X)
+    return hasattr(X, "__iter__") and not hasattr(X, "__len__") and not hasattr(X, "__array__")
 
 
-def _fits(X: Any) -> bool:
-    """Whether `X` is in memory already."""
-    is_frame = (type(X).__module__ + ".").startswith(_FRAMES) and type(X).__name__ != "RecordBatchReader"
-    return is_frame or hasattr(X, "__array__")
+def _open_files(handed: _Handed) -> Opened:
+    X = handed.records
+    files = X if isinstance(X, Files) else Files(X, nulls=handed.nulls)
+    if handed.columns is not None:
+        files = replace(files, columns=tuple(handed.columns))
+    return Opened(open_files(files), "stream", shared=True)
 
 
-def _to_send(source: Source) -> Source:
-    """The same records as arrays, which go to the workers with their tasks, so that a lost worker gets them again."""
-    arrays, n = [], 0
-    for piece in source.pieces:
-        for batch in piece.batches(_ROWS):
-            n += batch.n * source.n_features
-            if n > MAX_SENT:
-                raise DataError(
-                    f"at most {MAX_SENT} numbers can be sent from here to workers; there are more. Write the records "
-                    "to Parquet files that every worker can read."
-                )
-            arrays.append(np.column_stack([np.asarray(column, dtype=np.float64) for column in batch.columns]))
-    return replace(source, pieces=(ArrayPiece(np.concatenate(arrays)),), keep=None)
-
-
-def _of_source(source: Source, where: Stream | Dask | Spark | str) -> OpenedData:
-    def engine(bounds: Bounds) -> BlockEngine:
-        if isinstance(where, Stream):
-            from dpkmeans.engines.stream import StreamEngine
-
-            return StreamEngine(
-                source, bounds, batch_rows=where.batch_rows, n_threads=where.n_threads, watch=where.watch
-            )
-        if isinstance(where, Dask):
-            from dpkmeans.engines.dask import DaskEngine
-
-            client, close = where.connect()
-            return DaskEngine.of_source(client, source, bounds, watch=where.watch, on_close=close)
-        if isinstance(where, Spark):
-            from dpkmeans.engines.spark import SparkEngine
-
-            session, close = where.connect()
-            return SparkEngine.of_source(session, source, bounds, watch=where.watch, on_close=close)
-        return _in_memory(source, bounds)
-
-    def box() -> Bounds:
-        return _box_around(source)
-
-    return OpenedData(source.n_features, source.names, engine, box, chunks=lambda: _chunks(source), nulls=source.nulls)
-
-
-def _chunks(source: Source) -> Iterator[FloatArray]:
-    for piece in source.pieces:
-        for batch in piece.batches(_ROWS):
-            yield np.column_stack([np.asarray(column, dtype=np.float64) for column in batch.columns])
-
-
-def _in_memory(source: Source, bounds: Bounds) -> MemoryEngine:
-    packed = [pack_batch(batch, bounds, source.nulls) for piece in source.pieces for batch in piece.batches(_ROWS)]
-    points = np.concatenate([block.rows(np.arange(block.n)) for block in packed])
-    return MemoryEngine.of_block(block_of_points(points), bounds)
-
-
-def _box_around(source: Source) -> Bounds:
-    """The smallest box around the records. Not private."""
-    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
-    for piece in source.pieces:
-        for batch in piece.batches(_ROWS):
-            for j, column in enumerate(batch.columns):
-                values: FloatArray = np.asarray(column, dtype=np.float64)
-                missing = np.isnan(values)
-                if missing.any() and source.nulls == "refuse":
-                    raise DataError(f"{batch.place(int(np.flatnonzero(missing)[0]), j)} has empty cells or NaN.")
-                values = values[~missing]
-                if len(values):
-                    lower[j], upper[j] = min(lower[j], values.min()), max(upper[j], values.max())
-    return Bounds.read_from(np.stack([lower, upper]))
-
-
-def _of_dask(X: Any, where: Dask, columns: Sequence[str] | None, nulls: Nulls) -> OpenedData:
-    is_array = hasattr(X, "rechunk")
-    if is_array and X.ndim != 2:
-        raise DataError(f"Expected 2D array, got {X.ndim}D array instead. Reshape it to (records, features).")
-    if not is_array and columns is not None:
-        missing = sorted(set(columns) - set(X.columns))
+def _open_dask(handed: _Handed) -> Opened:
+    X = handed.records
+    if hasattr(X, "rechunk"):
+        if X.ndim != 2:
+            raise DataError(f"Expected 2D array, got {X.ndim}D array instead. Reshape it to (records, features).")
+        return Opened(Collection(X, None, int(X.shape[1]), handed.nulls), "dask")
+    if handed.columns is not None:
+        missing = sorted(set(handed.columns) - set(X.columns))
         if missing:
             raise DataError(f"the frame has no column {missing[0]!r}.")
-        X = X[list(columns)]
-    names = None if is_array else tuple(str(name) for name in X.columns)
-
-    def engine(bounds: Bounds) -> BlockEngine:
-        from dpkmeans.engines.dask import DaskEngine
-
-        client, close = where.connect()
-        return DaskEngine.of_collection(client, X, bounds, nulls, watch=where.watch, on_close=close)
-
-    def box() -> Bounds:
-        return Bounds.read_from(np.stack([np.asarray(X.min(axis=0).compute()), np.asarray(X.max(axis=0).compute())]))
-
-    return OpenedData(int(X.shape[1]) if is_array else len(X.columns), names, engine, box)
+        X = X[list(handed.columns)]
+    return Opened(Collection(X, tuple(str(name) for name in X.columns), len(X.columns), handed.nulls), "dask")
 
 
-def _of_spark(X: Any, where: Spark, columns: Sequence[str] | None, nulls: Nulls) -> OpenedData:
-    names = tuple(X.columns if columns is None else columns)
-    types = dict(X.dtypes)
+def _open_spark(handed: _Handed) -> Opened:
+    names = tuple(handed.records.columns if handed.columns is None else handed.columns)
+    types = dict(handed.records.dtypes)
     for name in names:
         if name not in types:
             raise DataError(f"the frame has no column {name!r}.")
@@ -235,19 +118,52 @@ def _of_spark(X: Any, where: Spark, columns: Sequence[str] | None, nulls: Nulls)
             raise DataError(
                 f"column {name!r} of the frame does not hold numbers (its type is {types[name]}). Leave it out."
             )
-
-    def engine(bounds: Bounds) -> BlockEngine:
-        from dpkmeans.engines.spark import SparkEngine
-
-        session, close = where.connect()
-        return SparkEngine.of_frame(session, X, bounds, names, nulls, watch=where.watch, on_close=close)
-
-    def box() -> Bounds:
-        found = [X.select(*names).groupBy().agg(dict.fromkeys(names, f)).collect()[0].asDict() for f in ("min", "max")]
-        rows = [[float(row[f"{f}({n})"]) for n in names] for f, row in zip(("min", "max"), found, strict=True)]
-        return Bounds.read_from(np.array(rows))
-
-    return OpenedData(len(names), names, engine, box)
+    return Opened(Collection(handed.records, names, len(names), handed.nulls), "spark")
 
 
-_SPARK_NUMBERS = {"double", "float", "int", "bigint", "smallint", "tinyint", "boolean", "decimal"}
+def _open_map(handed: _Handed) -> Opened:
+    return replace(_open_array(handed), suits="stream", records=None)
+
+
+def _open_frame(handed: _Handed) -> Opened:
+    frame, columns = handed.records, handed.columns
+    if columns is None:
+        names, records = frame_names(frame), as_records(frame)
+    else:
+        names, records = tuple(columns), frame_records(frame, "the records", columns)
+    whole = columns is None and handed.nulls == "refuse"
+    return Opened(open_array(records, handed.nulls, names), "memory", records=records if whole else None)
+
+
+def _open_stream(handed: _Handed) -> Opened:
+    return Opened(open_arrow_stream(handed.records, handed.columns, handed.nulls), "stream")
+
+
+def _open_iterable(handed: _Handed) -> Opened:
+    _refuse_columns(handed)
+    return Opened(open_iterable(handed.records, handed.nulls), "stream")
+
+
+def _open_array(handed: _Handed) -> Opened:
+    _refuse_columns(handed)
+    records = as_records(handed.records)
+    return Opened(open_array(records, handed.nulls), "memory", records=records if handed.nulls == "refuse" else None)
+
+
+def _refuse_columns(handed: _Handed) -> None:
+    if handed.columns is not None:
+        kind = type(handed.records).__name__
+        raise DataError(f"columns are chosen by name, and {kind} has no names. Choose them before.")
+
+
+_OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[_Handed], Opened]], ...] = (
+    (lambda X: isinstance(X, str | Path | Files), _open_files),
+    (is_dask, _open_dask),
+    (is_spark, _open_spark),
+    (_is_large_map, _open_map),
+    (is_frame, _open_frame),
+    (_is_arrow_stream, _open_stream),
+    (_is_chunked, _open_iterable),
+    (lambda X: True, _open_array),
+)
+"""The first row whose test holds opens the records."""

@@ -1,33 +1,34 @@
 """Records that are read again for every pass: files, memory maps, Arrow streams, iterables. Bounded memory.
 
 A source consists of pieces that can be read independently, here or on another machine. Errors name the file, the row
-group and the column, and show no record. `source_files` finds files; `spool` keeps what can be read only once.
+group and the column, and show no record. `files` finds files; `spool` keeps what can be read only once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dpkmeans._typing import AnyArray
-from dpkmeans.data.tables import require_pyarrow
+from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans.data.numbers import numbers, real_numbers
 from dpkmeans.data.validate import as_records
-from dpkmeans.engines.packing import NULLS, Batch, Nulls
-from dpkmeans.errors import DataError, FileError, MethodError
+from dpkmeans.errors import DataError, MethodError
 
-_READ_AT_ONCE = 2**18  # bytes of a column; without it, a whole row group is held
+Nulls = Literal["refuse", "midpoint"]
+NULLS = ("refuse", "midpoint")
 
 
 @dataclass(frozen=True)
 class Files:
     """Files of records: one path, a folder, a pattern, or several of them, read in the order of their names.
 
-    `columns` are names, in the order of the features; `nulls` says what becomes of missing values: `"refuse"`, or
-    `"midpoint"`, the middle of the bounds. `header` is for CSV; see `tables.read_table`.
+    `columns` are names, in the order of the features. `nulls` says what becomes of missing values: `"refuse"`, or
+    `"midpoint"`, the middle of the bounds. `header` says whether the first row of a CSV file holds names; it is never
+    guessed. Where it is left out, naming `columns` implies one.
 
     >>> Files("visits/*.parquet", columns=("east", "north"))
     Files(path='visits/*.parquet', columns=('east', 'north'), nulls='refuse', header=None)
@@ -63,6 +64,39 @@ def checked_nulls(nulls: Nulls) -> Nulls:
     return nulls
 
 
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Some records, column by column, as a list of arrays or an array (d, n); missing values are NaN.
+
+    `place` names a column, and where it stands, without its values.
+    """
+
+    columns: Sequence[AnyArray] | AnyArray
+    place: Callable[[int, int], str]
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.columns[0])
+
+    def rows(self) -> FloatArray:
+        """The records as rows, shape (n, d); a view where they lie in an array."""
+        if isinstance(self.columns, np.ndarray):
+            return real_numbers(self.columns).T
+        return np.column_stack([np.asarray(column, dtype=np.float64) for column in self.columns])
+
+    def refuse_missing(self) -> None:
+        """Raise for the first column with a missing value."""
+        for j, column in enumerate(self.columns):
+            missing = np.isnan(np.asarray(column, dtype=np.float64))
+            if missing.any():
+                raise DataError(
+                    f"{self.place(int(np.argmax(missing)), j)} has empty cells or NaN; records must not hold NaN.",
+                    hint="Drop or fill those records first, or put the middle of the bounds in their place with "
+                    "{nulls='midpoint'}.",
+                )
+
+
 class Piece(Protocol):
     """A part of the records that can be read any number of times."""
 
@@ -94,58 +128,18 @@ class Source:
         """All records in pieces of at least `rows` records where that is possible."""
         return [small for piece in self.pieces for small in piece.split(rows)]
 
-
-@dataclass(frozen=True)
-class ParquetPiece:
-    """Row groups of one Parquet file; `sizes` says how many rows each has."""
-
-    path: str
-    columns: tuple[str, ...]
-    row_groups: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def n_rows(self) -> int:
-        """From the file's footer."""
-        return sum(self.sizes)
-
     def batches(self, rows: int) -> Iterator[Batch]:
-        """By `ParquetFile.iter_batches`, which holds one row group at most."""
-        pa = require_pyarrow()
-        from pyarrow import parquet
-
-        seen = 0
-        try:
-            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
-                groups, names = list(self.row_groups), list(self.columns)
-                for batch in file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False):
-                    columns = [numbers(batch.column(name)) for name in self.columns]
-                    yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
-                    seen += batch.num_rows
-        except (OSError, EOFError, pa.ArrowException):
-            raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
-
-    def split(self, rows: int) -> Sequence[Piece]:
-        """Runs of row groups: the file's footer is read once for each of them."""
-        pieces, start, n = [], 0, 0
-        for stop, size in enumerate(self.sizes, 1):
-            n += size
-            if n >= rows or stop == len(self.sizes):
-                run = slice(start, stop)
-                pieces.append(ParquetPiece(self.path, self.columns, self.row_groups[run], self.sizes[run]))
-                start, n = stop, 0
-        return pieces
-
-    def _place(self, row: int, j: int) -> str:
-        group = self.row_groups[int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))]
-        return f"column {self.columns[j]!r} of {self.path}, row group {group},"
+        """All records, at most `rows` at a time."""
+        for piece in self.pieces:
+            yield from piece.batches(rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArrayPiece:
-    """Rows of an array that lies in memory or is a memory map."""
+    """Rows of an array that lies in memory or is a memory map. Errors call its columns by `names`, or number them."""
 
     array: AnyArray
+    names: tuple[str, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -155,17 +149,17 @@ class ArrayPiece:
     def batches(self, rows: int) -> Iterator[Batch]:
         """Slices."""
         for start in range(0, len(self.array), rows):
-            yield array_batch(np.asarray(self.array[start : start + rows]))
+            yield array_batch(np.asarray(self.array[start : start + rows]), self.names)
 
     def split(self, rows: int) -> Sequence[Piece]:
         """Slices."""
         stops = [*range(rows, len(self.array) - rows + 1, rows), len(self.array)]
-        return [ArrayPiece(self.array[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
+        return [ArrayPiece(self.array[start:stop], self.names) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IterablePiece:
-    """Arrays (n_i, d) from an iterable that can be started again."""
+    """Arrays (n_i, d) from an iterable that can be started again; empty ones are skipped."""
 
     iterable: Iterable[Any]
     n_features: int
@@ -177,8 +171,7 @@ class IterablePiece:
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """Each array in slices."""
-        for item in self.iterable:
-            array = as_records(item)
+        for array in _chunks(self.iterable):
             if array.shape[1] != self.n_features:
                 raise DataError(
                     f"all arrays must have the same number of features; got {array.shape[1]} after {self.n_features}."
@@ -190,52 +183,62 @@ class IterablePiece:
         return [self]
 
 
-def array_batch(array: AnyArray) -> Batch:
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldPiece:
+    """Batches that were read once and are kept."""
+
+    held: tuple[Batch, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """All of them."""
+        return sum(batch.n for batch in self.held)
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """As they came."""
+        return iter(self.held)
+
+    def split(self, rows: int) -> Sequence[Piece]:
+        """It stays one piece."""
+        return [self]
+
+
+def array_batch(array: AnyArray, names: tuple[str, ...] | None = None) -> Batch:
     """Records of an array (n, d)."""
-    return Batch([array[:, j] for j in range(array.shape[1])], lambda row, j: f"column number {j} of the records")
+    return Batch(
+        array.T, lambda _, j: f"column {names[j]!r} of the records" if names else f"column number {j} of the records"
+    )
 
 
 def arrow_batch(batch: Any, names: Sequence[str], whole: str) -> Batch:
     """Records of an Arrow record batch or table; `whole` is what errors call it."""
-    return Batch([numbers(batch.column(n)) for n in names], lambda row, j: f"column {names[j]!r} of {whole}")
+    places = [f"column {name!r} of {whole}" for name in names]
+    return Batch(
+        [numbers(batch.column(name), place) for name, place in zip(names, places, strict=True)], lambda _, j: places[j]
+    )
 
 
-def check_type(kind: Any, place: str) -> None:
-    """Refuse an Arrow type that is not a kind of number."""
-    from pyarrow import types
-
-    if types.is_null(kind):
-        raise DataError(f"{place} is empty.", hint="Leave it out with {columns}.")
-    if not any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
-        raise DataError(
-            f"{place} does not hold numbers only (its type is {kind}).",
-            hint="Leave it out with {columns}, or convert it.",
-        )
-
-
-def numbers(column: Any) -> AnyArray:
-    """A column as float64, NaN where it is null; without a copy where that is possible."""
-    if str(column.type) != "double":
-        column = column.cast("float64", safe=False)
-    values: AnyArray = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
-    return values
-
-
-def open_array(array: AnyArray, nulls: Nulls = "refuse") -> Source:
+def open_array(array: AnyArray, nulls: Nulls = "refuse", names: tuple[str, ...] | None = None) -> Source:
     """An array or a memory map."""
-    return Source((ArrayPiece(array),), None, int(array.shape[1]), nulls)
+    return Source((ArrayPiece(array, names),), names, int(array.shape[1]), nulls)
 
 
 def open_iterable(iterable: Iterable[Any], nulls: Nulls = "refuse") -> Source:
     """Arrays (n_i, d) from an iterable that can be started again for each pass; a generator cannot."""
-    iterator = iter(iterable)
-    if iterator is iterable:
+    if iter(iterable) is iterable:
         raise DataError(
             "records are read several times, and an iterator can be read once. Pass something that can be started "
             "again, such as a list of arrays or an object with __iter__."
         )
-    first = next(iterator, None)
+    first = next(_chunks(iterable), None)
     if first is None:
         raise DataError("the iterable has no records. Give at least one.")
-    d = int(as_records(first).shape[1])
+    d = int(first.shape[1])
     return Source((IterablePiece(iterable, d),), None, d, nulls)
+
+
+def _chunks(iterable: Iterable[Any]) -> Iterator[AnyArray]:
+    """The arrays of an iterable that hold records: whether one of them is empty may hang on a single record."""
+    for item in iterable:
+        if len(item):
+            yield as_records(item)

@@ -1,31 +1,91 @@
-"""From what a user hands over to an array of records, with errors that show no record."""
+"""From what lies in memory to an array of records, with errors that show no record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpkmeans._typing import AnyArray
+from dpkmeans.data.numbers import REAL, numbers, real_numbers
 from dpkmeans.errors import DataError, DataTypeError
+
+_FRAMES = {
+    *((library, "DataFrame") for library in ("pandas", "polars", "narwhals")),
+    *(("pyarrow", kind) for kind in ("Table", "RecordBatch")),
+}
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a table of named columns in memory: pandas, polars, narwhals or Arrow."""
+    return any((base.__module__.partition(".")[0], base.__name__) in _FRAMES for base in type(X).__mro__)
+
+
+def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Name and values of each column; names need not be unique, and pandas' need not be text."""
+    if hasattr(X, "to_native"):
+        X = X.to_native()
+    if hasattr(X, "iloc"):
+        return ((name, X.iloc[:, j]) for j, name in enumerate(X.columns))
+    if hasattr(X, "get_columns"):
+        return ((series.name, series) for series in X.get_columns())
+    return zip(X.schema.names, X.columns, strict=True)
+
+
+def frame_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a frame's columns, where all are text."""
+    names = tuple(name for name, _ in frame_columns(X))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def frame_records(X: Any, whole: str, columns: Sequence[str] | None = None) -> AnyArray:
+    """Records of a frame, shape (n, d), float64: those of `columns`, in this order, or of all."""
+    held = list(frame_columns(X))
+    if columns is not None:
+        held = [held[j] for j in choose_columns(whole, columns, tuple(str(name) for name, _ in held), len(held))]
+    records: AnyArray = np.empty((len(X), len(held)), order="F")
+    for j, (name, values) in enumerate(held):
+        records[:, j] = numbers(values, f"column {name!r} of {whole}")
+    return records
+
+
+def choose_columns(whole: object, columns: Sequence[str] | None, names: tuple[str, ...] | None, n: int) -> list[int]:
+    """Positions of the columns that were asked for, by name, or by number from 0 where there are no names."""
+    if columns is None:
+        return list(range(n))
+    known = f"It has: {', '.join(names)}." if names else f"It has no header; its columns are numbered 0 to {n - 1}."
+    if not columns:
+        raise DataError(f"no columns were asked for. {known}")
+    if len(set(columns)) < len(columns):
+        raise DataError(f"a column was asked for twice: {', '.join(columns)}. Name each once.")
+    keys = [str(j) for j in range(n)] if names is None else list(names)
+    for column in columns:
+        if column not in keys:
+            raise DataError(f"{whole} has no column {column!r}. {known}")
+        if keys.count(column) > 1:
+            raise DataError(f"{whole} has several columns called {column!r}. Rename them.")
+    return [keys.index(column) for column in columns]
 
 
 def as_records(X: Any) -> AnyArray:
     """Records as a two-dimensional array of numbers, without a copy where that is possible.
 
-    Takes NumPy arrays, pandas and polars frames, Arrow tables, and nested sequences.
+    Takes NumPy arrays, pandas and polars frames, Arrow tables, and nested sequences. Each value is converted by itself.
     """
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
         raise DataTypeError("Sparse input is not supported: noise fills every entry. Pass a dense array (X.toarray()).")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise DataError("records must not hold masked entries; found some. Drop or fill them (X.filled(...)).")
-    array = _as_array(X)
-    if array.dtype.kind == "c":
-        raise DataTypeError("Complex data not supported: records must be real numbers.")
-    if array.dtype.kind in "OSUTMm":
-        array = _from_objects(array)
-    if array.dtype.kind not in "fiub":
-        raise DataTypeError(f"records must be real numbers; got dtype {array.dtype}. Convert or drop such columns.")
+    if is_frame(X):
+        array = frame_records(X, "the records")
+    else:
+        try:
+            array = np.asarray(X)
+        except ValueError:
+            raise DataError("records must all have the same number of features; they do not.") from None
+    if array.dtype.kind not in REAL:
+        array = real_numbers(array)
     if array.ndim != 2:
         raise DataError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to (records, features), "
@@ -37,28 +97,3 @@ def as_records(X: Any) -> AnyArray:
     if array.shape[0] == 0:
         raise DataError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
     return array
-
-
-def _as_array(X: Any) -> AnyArray:
-    if hasattr(X, "column_names") and hasattr(X, "column"):  # an Arrow table; its names need not be unique
-        columns = [np.asarray(column) for column in X.columns]
-        return np.column_stack(columns) if columns else np.empty((X.num_rows, 0))
-    try:
-        return np.asarray(X)
-    except ValueError:
-        raise DataError("records must all have the same number of features; they do not.") from None
-
-
-def _from_objects(array: AnyArray) -> AnyArray:
-    if array.dtype.kind in "SUTMm":
-        raise DataTypeError(f"records must be numbers; got dtype {array.dtype}. Convert or drop such columns.")
-    try:
-        return array.astype(np.float64)
-    except TypeError:
-        raise DataTypeError(
-            "argument must be a string or a number: records hold objects that are neither, or missing values."
-        ) from None
-    except OverflowError:
-        raise DataError("records must fit float64; some whole numbers do not. Rescale such columns.") from None
-    except ValueError:
-        raise DataTypeError("records must be numbers; some entries are text. Convert or drop such columns.") from None

@@ -16,10 +16,12 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
-from dpkmeans.data.source import Piece, Source, array_batch, arrow_batch
+from dpkmeans.data.numbers import real_numbers
+from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
+from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, dealt_block, over_blocks
-from dpkmeans.engines.packing import Batch, Nulls, pack_batch
+from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
 
 A = TypeVar("A")
@@ -137,19 +139,10 @@ def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int) -> list[Bloc
 
 def chunk_batch(chunk: Any, whole: str) -> Batch:
     """The records of a chunk of an array or a frame; `whole` is what errors call it."""
-    if not hasattr(chunk, "columns"):
-        return array_batch(np.asarray(chunk))
-    import pyarrow as pa
-
-    from dpkmeans.data.source import check_type
-
-    try:
-        table = pa.Table.from_pandas(chunk, preserve_index=False)
-    except (pa.ArrowException, TypeError):
-        raise DataError(f"{whole} has columns that hold more than numbers. Leave them out, or convert them.") from None
-    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-        check_type(kind, f"column {name!r} of {whole}")
-    return arrow_batch(table, table.schema.names, whole)
+    if not is_frame(chunk):
+        return array_batch(real_numbers(np.asarray(chunk)))
+    names = [name for name, _ in frame_columns(chunk)]
+    return Batch(frame_records(chunk, whole).T, lambda _, j: f"column {names[j]!r} of {whole}")
 
 
 def lloyd_there(blocks: Sequence[Block], bounds: Bounds, start: FloatArray, max_iter: int) -> LloydEnd:

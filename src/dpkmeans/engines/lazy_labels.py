@@ -9,9 +9,9 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.data.source import arrow_batch
+from dpkmeans.data.source import Nulls, arrow_batch
 from dpkmeans.engines.dask import chunk_batch
-from dpkmeans.engines.packing import Nulls, pack_batch
+from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
 
 CLUSTER = "cluster"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +14,8 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray, Label
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import CellStatistics, LloydEnd, cell_sensitivity
 from dpkmeans.core.exact import Exact
-from dpkmeans.engines.block_engine import MAX_RECORDS, TOO_MANY, BlockEngine
+from dpkmeans.data.source import Batch, Source, open_array
+from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.block_tasks import (
     Block,
     Task,
@@ -22,11 +23,11 @@ from dpkmeans.engines.block_tasks import (
     over_blocks,
     sum_of_squares,
 )
-from dpkmeans.errors import DataError
-from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, pack, reassign, take
+from dpkmeans.engines.packing import write_batch
+from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
 from dpkmeans.kernels.simd_f32 import LANES
-from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
+from dpkmeans.kernels.work_queue import SharedIterator, drain, interleave, split_evenly
 from dpkmeans.kernels.zones import ZoneHistory, zone_run
 
 T = TypeVar("T")
@@ -43,13 +44,6 @@ class _Assignment:
     labels: AnyArray
     counts: FloatArray
     sums: FloatArray
-
-
-def _as_float64(X: AnyArray) -> FloatArray:
-    if X.dtype == np.float64:
-        return np.ascontiguousarray(X)
-    with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
-        return np.ascontiguousarray(X, dtype=np.float64)
 
 
 class MemoryEngine(BlockEngine):
@@ -75,21 +69,30 @@ class MemoryEngine(BlockEngine):
         >>> engine.cell_statistics(np.array([[0.5, 0.5]]))
         Exact(...)
         """
-        n, d = X.shape
-        if d != bounds.n_features:
-            raise DataError(f"records have {d} features; the bounds have {bounds.n_features}.")
-        if n > MAX_RECORDS:
-            raise DataError(TOO_MANY)
-        tiles = np.zeros((-(-n // LANES), d, LANES), np.float32)
+        return cls.of_source(open_array(X), bounds, n_threads=n_threads)
+
+    @classmethod
+    def of_source(cls, source: Source, bounds: Bounds, *, n_threads: int | None = None) -> MemoryEngine:
+        """Read a source whole: every record is put on the grid of the box and held as float32."""
+        batches: Iterable[Batch] = source.batches(CHUNK * LANES)
+        known = [piece.n_rows for piece in source.pieces]
+        if None in known:
+            batches = list(batches)
+            known = [batch.n for batch in batches]
+        n = sum(rows or 0 for rows in known)
+        tiles = np.zeros((-(-n // LANES), bounds.n_features, LANES), np.float32)
         engine = cls(tiles, n, bounds, n_threads)
-        lower, upper, scale = np.array(bounds.lower), np.array(bounds.upper), bounds.scale
+        left = SharedIterator(_with_start(batches))
 
-        def pack_chunk(chunk: slice) -> bool:
-            rows = _as_float64(X[chunk.start * LANES : chunk.stop * LANES])
-            return pack(rows, lower, upper, scale, tiles[chunk])
+        def pack(_: int) -> None:
+            for start, batch in left:
+                write_batch(batch, bounds, source.nulls, tiles, start)
 
-        if any(engine._over_chunks(pack_chunk)):
-            raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
+        if engine._n_threads == 1 or len(tiles) <= CHUNK:
+            pack(0)
+        else:
+            with ThreadPoolExecutor(engine._n_threads) as pool:
+                list(pool.map(pack, range(engine._n_threads)))
         return engine
 
     @classmethod
@@ -234,3 +237,11 @@ class MemoryEngine(BlockEngine):
         with ThreadPoolExecutor(self._n_threads) as pool:
             at_work = [pool.submit(drain, left, function) for _ in range(self._n_threads)]
             return [result for task in at_work for result in task.result()]
+
+
+def _with_start(batches: Iterable[Batch]) -> Iterator[tuple[int, Batch]]:
+    """Each batch with the number of records before it."""
+    start = 0
+    for batch in batches:
+        yield start, batch
+        start += batch.n

@@ -1,37 +1,27 @@
-"""From columns of numbers, as files and frames hold them, to packed blocks. Errors name the place, not the value."""
+"""From columns of numbers, as files and frames hold them, to packed blocks of grid points."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray
-from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.data.numbers import real_numbers
+from dpkmeans.data.source import Batch, Nulls, array_batch
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.assign import GRID_STEP
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.quantise import quantise
 from dpkmeans.kernels.simd_f32 import LANES
 
-Nulls = Literal["refuse", "midpoint"]
-NULLS = ("refuse", "midpoint")
-_LINE = 256  # a multiple of LANES
 
+def grid_points(X: AnyArray, bounds: Bounds) -> Float32Array:
+    """Records `X`, shape (n, d), as grid points in unit coordinates, exact in float32. NaN is an error.
 
-@dataclass(frozen=True, repr=False)
-class Batch:
-    """Some records, column by column; missing values are NaN. `place` names a row and column without their value."""
-
-    columns: Sequence[AnyArray]
-    place: Callable[[int, int], str]
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return len(self.columns[0])
+    >>> box = Bounds.of((0, [10, 5]), n_features=2)
+    >>> grid_points(np.array([[10.0, 99.0]]), box).tolist()
+    [[1.0, 0.5]]
+    """
+    return pack_batch(array_batch(X), bounds).rows(np.arange(len(X)))
 
 
 def pack_batch(
@@ -41,66 +31,46 @@ def pack_batch(
     *,
     part: int = 0,
     first: int = 0,
-    room: Float32Array | None = None,
+    buffer: Float32Array | None = None,
 ) -> Block:
-    """Clip the records, put them on the grid and pack them. A missing value is refused, or becomes the box's middle.
+    """A block of the records as grid points; see `write_batch`.
 
-    `room` is an array of tiles that may be written over, so that batch after batch needs no new memory.
+    `buffer` is an array of tiles that may be written over, so that batch after batch needs no new memory.
+    """
+    n_tiles = -(-batch.n // LANES)
+    if buffer is None or len(buffer) < n_tiles:
+        buffer = new_buffer(batch.n, bounds.n_features)
+    tiles = buffer[:n_tiles]
+    if batch.n % LANES:
+        tiles[-1] = 0.0
+    write_batch(batch, bounds, nulls, tiles)
+    return Block(tiles, batch.n, part, first)
+
+
+def write_batch(batch: Batch, bounds: Bounds, nulls: Nulls, tiles: Float32Array, start: int = 0) -> None:
+    """Put the records on the grid and write them into tiles, from point `start` on.
+
+    A missing value is refused, or becomes the middle of the box; each record is looked at by itself.
     """
     if len(batch.columns) != bounds.n_features:
         raise DataError(f"records have {len(batch.columns)} features; the bounds have {bounds.n_features}.")
-    n, n_tiles = batch.n, -(-batch.n // LANES)
-    if room is None or len(room) < n_tiles:
-        room = new_room(batch.n, bounds.n_features)
-    tiles = room[:n_tiles]
-    if n % LANES:
-        tiles[-1] = 0.0
-    scale = bounds.scale
-    for j, column in enumerate(batch.columns):
-        lower, upper = bounds.lower[j], bounds.upper[j]
-        with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
-            values = np.ascontiguousarray(column, dtype=np.float64)
-        middle = np.rint((lower + (upper - lower) / 2 - lower) * scale) * GRID_STEP
-        missing = pack_column(values, lower, upper, scale, middle, tiles, j)
-        if missing and nulls == "refuse":
-            row = int(np.flatnonzero(np.isnan(values))[0])
-            raise DataError(
-                f"{batch.place(row, j)} has empty cells or NaN.",
-                hint="Drop or fill those records first, or put the middle of the bounds in their place with "
-                "{nulls='midpoint'}.",
-            )
-    return Block(tiles, n, part, first)
+    lower, upper = np.array(bounds.lower), np.array(bounds.upper)
+    held = batch.columns
+    for j, values in enumerate([held] if isinstance(held, np.ndarray) else [column[None] for column in held]):
+        columns = _as_float64(values)
+        if nulls == "midpoint":
+            middle = (lower + (upper - lower) / 2)[j : j + len(columns), None]
+            columns = np.where(np.isnan(columns), middle, columns)
+        if quantise(columns, lower, upper, bounds.scale, 1 / GRID, tiles, start, j):
+            batch.refuse_missing()
 
 
-def new_room(n: int, n_features: int) -> Float32Array:
+def _as_float64(values: AnyArray) -> FloatArray:
+    """As the kernel reads it: rows or columns lie together."""
+    columns = real_numbers(values)
+    return columns if columns.flags.forc else np.ascontiguousarray(columns)
+
+
+def new_buffer(n: int, n_features: int) -> Float32Array:
     """Tiles for `n` records, not yet written."""
     return np.empty((-(-n // LANES), n_features, LANES), np.float32)
-
-
-@compiled
-def pack_column(
-    values: FloatArray, lower: float, upper: float, scale: float, middle: float, tiles: Float32Array, j: int
-) -> int:
-    """Write one column into tiles as grid points, `middle` for NaN. Returns how many NaN there were.
-
-    In two steps, through a line of `_LINE` points: compilers vectorise a plain loop over a line, and not one that
-    jumps from tile to tile.
-    """
-    n, missing = len(values), 0
-    line = np.empty(_LINE, np.float32)
-    for start in range(0, n, _LINE):
-        part = values[start : start + _LINE]
-        for i in range(len(part)):
-            x = part[i]
-            missing += x != x
-            clipped = x if x > lower else lower  # faster than max and min, same result
-            clipped = clipped if clipped < upper else upper
-            point = np.rint((clipped - lower) * scale) * GRID_STEP
-            line[i] = point if x == x else middle
-        for t in range(len(part) // LANES):
-            tile = tiles[start // LANES + t, j]
-            for w in range(LANES):
-                tile[w] = line[t * LANES + w]
-        for i in range(len(part) // LANES * LANES, len(part)):
-            tiles[(start + i) // LANES, j, i % LANES] = line[i]
-    return missing

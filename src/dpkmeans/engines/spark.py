@@ -17,11 +17,11 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
-from dpkmeans.data.source import Source, arrow_batch, check_type
+from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, dealt_block, over_blocks
 from dpkmeans.engines.dask import PART_NUMBERS, lloyd_there, read_piece
-from dpkmeans.engines.packing import Nulls, pack_batch
+from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
 
 A = TypeVar("A")
@@ -173,8 +173,6 @@ def _packer(names: list[str], bounds: Bounds, nulls: Nulls) -> Callable[[Iterabl
         for batch in batches:
             if batch.num_rows:
                 try:
-                    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
-                        check_type(kind, f"column {name!r} of the Spark frame")
                     block = pack_batch(arrow_batch(batch, names, "the Spark frame"), bounds, nulls)
                     row = {"n": block.n, "tiles": block.tiles.tobytes(), "failed": None}
                 except DataError as error:

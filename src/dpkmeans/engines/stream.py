@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from threading import Event, Lock
-from typing import Generic, TypeVar
+from threading import Event
+from typing import TypeVar
 
 from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.data.source import Piece, Source
+from dpkmeans.data.source import Batch, Piece, Source
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Task
-from dpkmeans.engines.packing import Batch, new_room, pack_batch
+from dpkmeans.engines.packing import new_buffer, pack_batch
+from dpkmeans.kernels.work_queue import SharedIterator
 
 A = TypeVar("A")
-T = TypeVar("T")
 
 BATCH_NUMBERS = 2**20  # per batch: about 8 MB as read, 4 MB packed
 PIECE_NUMBERS = 2**23  # pieces of files that are read side by side hold about so many
@@ -51,20 +51,19 @@ class StreamEngine(BlockEngine):
 
     def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
         """Nearest centroid of each record, batch after batch. Not private; for the data holder's eyes."""
-        for piece in self._source.pieces:
-            for batch in piece.batches(self._batch_rows):
-                yield pack_batch(batch, self.bounds, self._source.nulls).labels(centroids)
+        for batch in self._source.batches(self._batch_rows):
+            yield pack_batch(batch, self.bounds, self._source.nulls).labels(centroids)
 
     def _run(self, task: Task[A]) -> A:
-        pieces, ended = _Shared(enumerate(self._pieces)), Event()
+        pieces, ended = SharedIterator(enumerate(self._pieces)), Event()
         n_readers = min(READERS, self._n_threads, len(self._pieces))
-        readers = [_Shared(self._batches(pieces, ended)) for _ in range(n_readers)]
+        readers = [SharedIterator(self._batches(pieces, ended)) for _ in range(n_readers)]
 
         def work(i: int) -> A:
-            room, total = new_room(self._batch_rows, self.n_features), task.zero()
+            buffer, total = new_buffer(self._batch_rows, self.n_features), task.zero()
             try:  # one reader to itself while there is one, then what is left of the others
                 for part, first, batch in chain(*readers[i:], *readers[:i]):
-                    block = pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, room=room)
+                    block = pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, buffer=buffer)
                     total = task.take(total, block)
             except BaseException:
                 ended.set()
@@ -90,18 +89,3 @@ class StreamEngine(BlockEngine):
                     return
                 yield part, first, batch
                 first += batch.n
-
-
-class _Shared(Generic[T]):
-    """An iterator that several threads use: each item goes to one of them."""
-
-    def __init__(self, items: Iterable[T]) -> None:
-        self._items = iter(items)
-        self._lock = Lock()
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        with self._lock:
-            return next(self._items)

@@ -12,28 +12,7 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import GROUP, LANES, nearest_in_tile
 
-GRID_STEP = 2.0**-20
 SQUARE_STEP = 2.0**-40  # squares of grid points are multiples of it
-
-
-@compiled
-def pack(X: FloatArray, lower: FloatArray, upper: FloatArray, scale: float, tiles: Float32Array) -> bool:
-    """Clip records, put them on the grid and write them into tiles. Returns whether any entry is NaN."""
-    n, d = X.shape
-    whole = n // LANES
-    missing = False
-    for t in range(whole):
-        for j in range(d):
-            for w in range(LANES):  # a loop of fixed length becomes a few vector instructions
-                x = X[t * LANES + w, j]
-                missing |= x != x
-                tiles[t, j, w] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
-    for i in range(whole * LANES, n):
-        for j in range(d):
-            x = X[i, j]
-            missing |= x != x
-            tiles[whole, j, i % LANES] = np.rint((min(max(x, lower[j]), upper[j]) - lower[j]) * scale) * GRID_STEP
-    return missing
 
 
 @compiled

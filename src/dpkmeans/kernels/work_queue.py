@@ -6,9 +6,10 @@ The result must not depend on which thread takes which item.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from threading import Lock
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -45,3 +46,18 @@ def drain(left: deque[T], do: Callable[[T], A]) -> list[A]:
         except IndexError:
             return results
         results.append(do(item))
+
+
+class SharedIterator(Generic[T]):
+    """An iterator that several threads use: each item goes to one of them."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            return next(self._items)

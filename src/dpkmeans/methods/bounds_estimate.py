@@ -19,7 +19,7 @@ from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 
 if TYPE_CHECKING:
-    from dpkmeans.engines.packing import Nulls
+    from dpkmeans.data.source import Nulls
 
 SMALLEST, LARGEST = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
 EXPONENTS = LARGEST - SMALLEST + 1

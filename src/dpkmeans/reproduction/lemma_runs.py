@@ -9,6 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.exact import reveal
+from dpkmeans.engines.packing import grid_points
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.solver import Move, Step, solve
 from dpkmeans.methods.loop.stopping import Repeats
@@ -68,7 +69,7 @@ def theorem_row(problem: Problem, cell: Cell, seed: int) -> Row:
 
 def identity_error(problem: Problem, previous: FloatArray) -> float:
     """The largest |J(previous) - J(mean) - n a²| / J(previous) over the clusters of a first step, by plain sums."""
-    points = problem.engine.bounds.to_unit(problem.data.unit_records()).astype(np.float64)
+    points = grid_points(problem.data.unit_records(), problem.engine.bounds).astype(np.float64)
     labels = problem.engine.labels(previous)
     worst = 0.0
     for i, centroid in enumerate(previous):

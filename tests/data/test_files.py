@@ -5,17 +5,40 @@ from __future__ import annotations
 import gzip
 import random
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dpkmeans.data.tables import has_names, read_table
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.data.source import Files
+from dpkmeans.engines.open import OpenedData, open_data
 from dpkmeans.errors import DataError, DPKMeansError, FileError
 
 MARKER = "77.7171771"
+
+
+@dataclass
+class Table:
+    names: tuple[str, ...] | None
+    records: np.ndarray
+
+
+def read_table(path: Any, *, columns: list[str] | None = None, header: bool | None = None) -> Table:
+    """A file held in memory, and read by an engine, which refuses missing values."""
+    opened = open_data(Files(path, columns, header=header), "memory")
+    opened.engine(Bounds.of((0, 1), opened.n_features))
+    assert MARKER not in repr(opened)
+    return Table(opened.names, rows_of(opened))
+
+
+def rows_of(opened: OpenedData) -> np.ndarray:
+    assert opened.chunks is not None
+    return np.concatenate(list(opened.chunks()))
 
 
 def written(folder: Path, content: str | bytes, name: str = "data.csv") -> Path:
@@ -45,27 +68,101 @@ def parquet_file(folder: Path) -> Path:
     ],
 )
 def test_a_csv_file_is_read_with_or_without_header(tmp_path, content, names, records):
-    table = read_table(written(tmp_path, content))
+    table = read_table(written(tmp_path, content), header=names is not None)
     assert table.names == names
     assert table.records.tolist() == records
     assert table.records.dtype == np.float64
 
 
-def test_header_options_override_what_the_first_row_looks_like(tmp_path):
+HEADS = ["37.5%,120 mmHg", "NA,NA", ",", '"0,731","0,112"', "x,y", "1,2", f"{MARKER},setosa"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("columns", [None, ["0", "1"]])
+def test_a_header_is_never_guessed_from_the_first_row(tmp_path, columns, engine):
+    messages = set()
+    for first in HEADS:
+        path = written(tmp_path, f"{first}\n3,4\n")
+        with pytest.raises(DataError, match="never guessed") as caught:
+            open_data(Files(path, columns), engine)
+        messages.add(str(caught.value))
+    assert len(messages) == 1  # whatever the row holds
+
+
+@pytest.mark.parametrize("first", HEADS)
+def test_named_columns_are_looked_for_in_the_first_row_and_errors_quote_only_the_callers_names(tmp_path, first):
+    path = written(tmp_path, f"{first}\n3,4\n")
+    with pytest.raises(DataError, match=r"does not hold the name\(s\) 'east', 'north'") as caught:
+        read_table(path, columns=["east", "north"])
+    message = str(caught.value).replace(str(path), "")
+    assert not any(cell in message for cell in ("37.5", "mmHg", "NA", "0,731", MARKER, "setosa", "'x'"))
+    named = written(tmp_path, "east,label,north\n3,a,4\n")
+    table = read_table(named, columns=["north", "east"])
+    assert (table.names, table.records.tolist()) == (("north", "east"), [[4.0, 3.0]])
+
+
+def test_a_declared_header_is_one_whatever_it_looks_like(tmp_path):
     numbers = written(tmp_path, "2019,2020\n1,2\n")
-    assert read_table(numbers).names is None
+    assert read_table(numbers, header=False).names is None
+    assert len(read_table(numbers, header=False).records) == 2
     named = read_table(numbers, header=True, columns=["2020"])
     assert (named.names, named.records.tolist()) == (("2020",), [[2.0]])
     mixed = written(tmp_path, "5.1,setosa\n3,rosa\n", "mixed.csv")
     assert read_table(mixed, header=False, columns=["0"]).records.tolist() == [[5.1], [3.0]]
 
 
-def test_a_first_row_that_mixes_numbers_and_text_is_refused_without_showing_it(tmp_path):
+def test_a_first_record_that_is_no_number_is_an_error_that_does_not_show_it(tmp_path):
     path = written(tmp_path, f"{MARKER},setosa\n3,rosa\n")
-    with pytest.raises(DataError, match="--no-header") as caught:
-        read_table(path, columns=["nope"])
+    with pytest.raises(DataError, match=r"column number 1 of .* does not hold numbers only") as caught:
+        read_table(path, header=False)
     assert MARKER not in str(caught.value)
     assert "setosa" not in str(caught.value)
+
+
+def test_every_cell_is_converted_by_one_rule_whatever_the_others_hold(tmp_path):
+    """Among others that a reader would infer another type from, on every engine."""
+    good = {"0.1": 0.1, "1e3": 1000.0, " 7 ": 7.0, "+2": 2.0, ".5": 0.5, "5.": 5.0, "1e400": np.inf, "-inf": -np.inf}
+    good |= {"9007199254740993": 9007199254740992.0, "0.1000000000000000055511151231257827021181583404541": 0.1}
+    for cell, value in good.items():
+        for other in good:
+            path = written(tmp_path, f"0.3\n{other}\n{cell}\n")
+            for engine in ("memory", "stream"):
+                rows = rows_of(open_data(Files(path, header=False), engine))
+                assert rows[2, 0] == value, (cell, other, engine)
+    for cell in ("true", "0x1A", "1_000", "1d3", "\u0661", "1 2", "--1", "$5", "5%"):
+        path = written(tmp_path, f"0.3\n{cell}\n")
+        for engine in ("memory", "stream"):
+            with pytest.raises(DataError, match=r"column number 0 of .* does not hold numbers only"):
+                open_data(Files(path, header=False), engine)
+    for cell in ("NA", "nan", "null", '""', "N/A"):
+        path = written(tmp_path, f"1,0.3\n1,{cell}\n")
+        assert np.isnan(rows_of(open_data(Files(path, header=False), "memory"))[1, 1])
+
+
+def test_the_same_file_twice_is_refused(tmp_path):
+    path = written(tmp_path, "1,2\n", "a.csv")
+    (tmp_path / "link.csv").symlink_to(path)
+    (tmp_path / "hard.csv").hardlink_to(path)
+    zipped = written(tmp_path, gzip.compress(b"1,2\n"), "a.csv.gz")
+    other = written(tmp_path, "3,4\n", "b.csv")
+    names: list[Any] = [[path, path], [str(tmp_path / "a.*sv"), path], [path, tmp_path / "link.csv"], [path, zipped]]
+    names += [[path, tmp_path / "hard.csv"], str(tmp_path / "*.csv"), tmp_path, str(tmp_path / "a.*")]
+    for twice in names:
+        with pytest.raises(DataError, match="count twice"):
+            read_table(twice, header=False)
+    assert read_table([path, other], header=False).records.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize(
+    ("header", "empty"), [(True, "x,y\n"), (True, "x,y"), (False, ""), (False, "\n\n"), (True, "")]
+)
+def test_a_file_without_records_counts_for_nothing_beside_others(tmp_path, engine, header, empty):
+    head = "x,y\n" if header else ""
+    for i, content in enumerate((head + "1,2\n", empty, head + "3,4\n")):
+        written(tmp_path, content, f"{i}.csv")
+    opened = open_data(Files(tmp_path, header=header), engine)
+    assert rows_of(opened).tolist() == [[1, 2], [3, 4]]
 
 
 def test_columns_come_in_the_order_that_was_asked_for(tmp_path):
@@ -73,13 +170,13 @@ def test_columns_come_in_the_order_that_was_asked_for(tmp_path):
     table = read_table(headed, columns=["y", "x"])
     assert (table.names, table.records.tolist()) == (("y", "x"), [[2, 1], [4, 3]])
     headless = written(tmp_path, "1,2,3\n4,5,6\n", "headless.csv")
-    assert read_table(headless, columns=["2", "0"]).records.tolist() == [[3, 1], [6, 4]]
+    assert read_table(headless, columns=["2", "0"], header=False).records.tolist() == [[3, 1], [6, 4]]
 
 
 def test_gzip_is_known_by_its_first_bytes(tmp_path):
     content = gzip.compress(b"x,y\n1,2\n")
     for name in ("data.csv.gz", "data.csv"):
-        assert read_table(written(tmp_path, content, name)).records.tolist() == [[1, 2]]
+        assert read_table(written(tmp_path, content, name), header=True).records.tolist() == [[1, 2]]
 
 
 def test_parquet_is_read_by_column(tmp_path):
@@ -91,16 +188,9 @@ def test_parquet_is_read_by_column(tmp_path):
 
 def test_types_may_change_late_in_a_long_column(tmp_path):
     path = written(tmp_path, "x\n" + "123456789012345678\n" * 900_000 + "0.5\n")
-    records = read_table(path).records
+    records = read_table(path, header=True).records
     assert records[-1, 0] == 0.5
     assert len(records) == 900_001
-
-
-def test_has_names_tells_headers_from_records(tmp_path):
-    assert has_names(written(tmp_path, "x,y\n1,2\n"))
-    assert not has_names(written(tmp_path, "1,2\n"))
-    assert has_names(written(tmp_path, "1,2\n3,4\n"), header=True)
-    assert has_names(parquet_file(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +207,6 @@ def test_has_names_tells_headers_from_records(tmp_path):
         (f"x,y\n{MARKER},\n3,4\n", None, "column 'y'"),
         (f"x,y\n{MARKER},NaN\n3,4\n", None, "column 'y'"),
         (f"x,y\n{MARKER},\n4,\n", None, "column 'y'"),
-        (f"{MARKER},\n", None, "--no-header"),
         (f"x,y\n{MARKER},2\n", ["z"], "no column 'z'. It has: x, y."),
         (f"x,y\n{MARKER},2\n", ["0"], "no column '0'"),
         (f"{MARKER},2\n", ["2"], "numbered 0 to 1"),
@@ -129,7 +218,7 @@ def test_has_names_tells_headers_from_records(tmp_path):
 def test_bad_content_is_a_data_error_that_shows_no_record(tmp_path, content, columns, says):
     path = written(tmp_path, content)
     with pytest.raises(DataError) as caught:
-        read_table(path, columns=columns)
+        read_table(path, columns=columns, header=not content.startswith(MARKER))
     message = str(caught.value)
     assert says in message
     assert MARKER not in message
@@ -163,7 +252,7 @@ def test_what_cannot_be_read_at_all_is_a_file_error(tmp_path):
     ]
     for path in paths:
         with pytest.raises(FileError) as caught:
-            read_table(path)
+            read_table(path, header=False)
         assert str(path) in str(caught.value)
 
 
@@ -180,12 +269,8 @@ def test_randomly_damaged_parquet_gives_typed_errors_only(tmp_path):
             continue
 
 
-def test_a_table_has_no_text_that_shows_its_records(tmp_path):
-    assert MARKER not in repr(read_table(written(tmp_path, f"x,y\n{MARKER},2\n")))
-
-
 def test_without_pyarrow_the_error_names_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, "1,2\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(FileError, match=r"pip install 'dpkmeans\[files\]'"):
-        read_table(path)
+        read_table(path, header=False)

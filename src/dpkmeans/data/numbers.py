@@ -1,0 +1,105 @@
+"""The rule by which a value becomes a float64: each by itself, correctly rounded, whatever type its column was given.
+
+The type of a column is often inferred from all its records (one scale for all decimals, floats beside whole numbers),
+so no value may depend on it. Whole numbers beyond float64 become infinite; they are clipped like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans.errors import DataTypeError, FileError
+
+REAL = "fiub"  # kinds of NumPy types that hold real numbers
+
+
+def require_pyarrow() -> Any:
+    """The module, or an error that says how to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise FileError("Reading files needs pyarrow. Install it with: pip install 'dpkmeans[files]'") from None
+    return pyarrow
+
+
+def numbers(column: Any, place: str) -> FloatArray:
+    """A column of an array, a frame or an Arrow table as float64, shape (n,), NaN where a value is missing.
+
+    `place` is what errors call it; they show no value.
+    """
+    library = type(column).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return _of_arrow(column, place)
+    if library == "pandas":
+        if type(column.dtype).__name__ == "ArrowDtype":
+            return _of_arrow(column.array.__arrow_array__(), place)
+        plain = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
+        return real_numbers(column.to_numpy() if plain else column.to_numpy(dtype=object, na_value=np.nan), place)
+    if library == "polars" and (
+        not column.dtype.is_numeric() or column.dtype.is_decimal() or "128" in str(column.dtype)
+    ):
+        return real_numbers(np.array(column.to_list(), dtype=object), place)  # NumPy has no such type
+    return real_numbers(np.asarray(column), place)
+
+
+def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
+    """A NumPy array of any shape as float64, value by value."""
+    kind = array.dtype.kind
+    if kind in REAL:
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+            return array.astype(np.float64, copy=False)
+    if kind == "c":
+        raise DataTypeError(f"Complex data not supported: {place} must be real numbers.")
+    if kind in "SUTMm":
+        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}. Convert or drop such columns.")
+    if kind != "O":
+        raise DataTypeError(f"{place} must be real numbers; got dtype {array.dtype}. Convert or drop such columns.")
+    try:
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            return np.array([_as_float(value) for value in array.ravel()]).reshape(array.shape)
+    except TypeError:
+        raise DataTypeError(
+            f"argument must be a string or a number: {place} hold objects that are neither, or missing values."
+        ) from None
+    except ValueError:
+        raise DataTypeError(f"{place} must be numbers; some entries are text. Convert or drop such columns.") from None
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(np.nan if value is None else value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
+def check_type(kind: Any, place: str) -> None:
+    """Refuse an Arrow type that is not a kind of number."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    accepted = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if not any(is_kind(kind) for is_kind in accepted):
+        raise DataTypeError(
+            f"{place} does not hold numbers only (its type is {kind}).",
+            hint="Leave it out with {columns}, or convert its text or dates.",
+        )
+
+
+def _of_arrow(column: Any, place: str) -> FloatArray:
+    """Decimals go through text: Arrow's own cast rounds twice, and how depends on the scale of the whole column."""
+    from pyarrow import types
+
+    check_type(column.type, place)
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_decimal(column.type):
+        column = column.cast("string")
+    if not types.is_float64(column.type):
+        column = column.cast("float64", safe=False)
+    values: FloatArray = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
+    return values

@@ -1,0 +1,112 @@
+"""Parquet files as a source: their footers say what is in them, and row groups are read on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.data.numbers import check_type, numbers, require_pyarrow
+from dpkmeans.data.source import Batch, Files, Piece, Source
+from dpkmeans.data.validate import choose_columns
+from dpkmeans.errors import DataError, FileError
+
+SAME_COLUMNS = "All files must have the same columns; choose those they share with {columns}."
+_READ_AT_ONCE = 2**18  # bytes of a column; without it, a whole row group is held
+
+
+@dataclass(frozen=True)
+class ParquetPiece:
+    """Row groups of one Parquet file; `sizes` says how many rows each has."""
+
+    path: str
+    columns: tuple[str, ...]
+    row_groups: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """From the file's footer."""
+        return sum(self.sizes)
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """By `ParquetFile.iter_batches`, which holds one row group at most."""
+        pa = require_pyarrow()
+        from pyarrow import parquet
+
+        seen = 0
+        try:
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
+                groups, names = list(self.row_groups), list(self.columns)
+                for batch in file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False):
+                    columns = [numbers(batch.column(name), f"column {name!r} of {self.path}") for name in self.columns]
+                    yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
+                    seen += batch.num_rows
+        except (OSError, EOFError, pa.ArrowException):
+            raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
+
+    def split(self, rows: int) -> Sequence[Piece]:
+        """Runs of row groups: the file's footer is read once for each of them."""
+        pieces, start, n = [], 0, 0
+        for stop, size in enumerate(self.sizes, 1):
+            n += size
+            if n >= rows or stop == len(self.sizes):
+                run = slice(start, stop)
+                pieces.append(ParquetPiece(self.path, self.columns, self.row_groups[run], self.sizes[run]))
+                start, n = stop, 0
+        return pieces
+
+    def _place(self, row: int, j: int) -> str:
+        group = self.row_groups[int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))]
+        return f"column {self.columns[j]!r} of {self.path}, row group {group},"
+
+
+def parquet_source(paths: list[Path], files: Files) -> Source:
+    """Look at the footers; the records are read in each pass."""
+    names: tuple[str, ...] | None = None
+    pieces = []
+    for path in paths:
+        layout = parquet_layout(path)
+        if names is None:
+            chosen = choose_columns(path, files.columns, layout.names, len(layout.names))
+            names = tuple(layout.names[j] for j in chosen)
+        for name in names:
+            if name not in layout.names:
+                raise DataError(f"{path} has no column {name!r}, which {paths[0]} has.", hint=SAME_COLUMNS)
+            check_type(layout.types[layout.names.index(name)], f"column {name!r} of {path}")
+        extra = sorted(set(layout.names) - set(names))
+        if files.columns is None and extra:
+            raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
+        pieces.append(ParquetPiece(str(path), names, tuple(range(len(layout.sizes))), layout.sizes))
+    assert names is not None
+    if not any(piece.n_rows for piece in pieces):
+        raise DataError(f"{paths[0]} has no records. Give a file with at least one record.")
+    return Source(tuple(piece for piece in pieces if piece.n_rows), names, len(names), files.nulls)
+
+
+@dataclass(frozen=True)
+class ParquetLayout:
+    """What a Parquet file's footer says."""
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    sizes: tuple[int, ...]
+
+
+def parquet_layout(path: Path) -> ParquetLayout:
+    """Look at the footer of a Parquet file."""
+    pa = require_pyarrow()
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            sizes = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    except (OSError, EOFError, ValueError, pa.ArrowException):
+        raise FileError(f"{path} is not a Parquet file, or it is damaged. Write it again.") from None
+    if len(set(schema.names)) < len(schema.names):
+        raise DataError(f"{path} has several columns of the same name. Rename them.")
+    return ParquetLayout(tuple(schema.names), tuple(schema.types), sizes)

@@ -1,0 +1,160 @@
+"""The engine for opened records: the one that suits them, or the one that the caller forces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.data.open import Collection, EngineName, Opened, open_records
+from dpkmeans.data.source import ArrayPiece, Nulls, Source
+from dpkmeans.engines.block_engine import BlockEngine
+from dpkmeans.engines.config import Dask, Spark, Stream
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import DataError, MethodError
+
+EngineSpec = str | Stream | Dask | Spark | None
+MAX_SENT = 2**27  # numbers, a gigabyte
+_KINDS: dict[str, type[Stream] | type[Dask] | type[Spark]] = {"stream": Stream, "dask": Dask, "spark": Spark}
+_ROWS = 2**16
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenedData:
+    """Records that are ready for an engine. `records` holds them where they came as an array or a frame in memory.
+
+    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines.
+    """
+
+    n_features: int
+    names: tuple[str, ...] | None
+    engine: Callable[[Bounds], BlockEngine]
+    read_bounds: Callable[[], Bounds]
+    records: AnyArray | None = None
+    chunks: Callable[[], Iterator[AnyArray]] | None = None
+    nulls: Nulls = "refuse"
+
+
+def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | None = None) -> OpenedData:
+    """Records `X` for the engine that is forced, or the one that suits them. No pass over them yet.
+
+    `columns` chooses and orders columns by name, for everything that has names.
+    """
+    if isinstance(X, OpenedData):
+        return X
+    forced = _as_value(engine)
+    opened = open_records(X, columns)
+    if isinstance(opened.found, Collection):
+        if forced is not None and not isinstance(forced, _KINDS[opened.suits]):
+            raise MethodError(
+                f"a {opened.suits.title()} collection needs its own engine.", hint=f"Write {{engine={opened.suits!r}}}."
+            )
+        return _of_dask(opened.found, forced) if opened.suits == "dask" else _of_spark(opened.found, forced)
+    return _of_source(opened, _as_value(opened.suits) if forced is None else forced)
+
+
+def _as_value(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
+    if engine is None or isinstance(engine, Stream | Dask | Spark) or engine == "memory":
+        return engine
+    if not isinstance(engine, str) or engine not in _KINDS:
+        raise MethodError(
+            f"must be one of {', '.join(get_args(EngineName))}, or a value such as Dask(workers=2); got {engine!r}.",
+            parameter="engine",
+        )
+    return _KINDS[engine]()
+
+
+def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> OpenedData:
+    found = opened.found
+    assert not isinstance(found, Collection)
+    source = found if isinstance(found, Source) else found.hold() if spec == "memory" else found.spool()
+    if not opened.shared and isinstance(spec, Dask | Spark):
+        source = _to_send(source)
+
+    def engine(bounds: Bounds) -> BlockEngine:
+        if isinstance(spec, Stream):
+            from dpkmeans.engines.stream import StreamEngine
+
+            return StreamEngine(source, bounds, batch_rows=spec.batch_rows, n_threads=spec.n_threads, watch=spec.watch)
+        if isinstance(spec, Dask):
+            from dpkmeans.engines.dask import DaskEngine
+
+            client, close = spec.connect()
+            return DaskEngine.of_source(client, source, bounds, watch=spec.watch, on_close=close)
+        if isinstance(spec, Spark):
+            from dpkmeans.engines.spark import SparkEngine
+
+            session, close = spec.connect()
+            return SparkEngine.of_source(session, source, bounds, watch=spec.watch, on_close=close)
+        return MemoryEngine.of_source(source, bounds)
+
+    return OpenedData(
+        source.n_features,
+        source.names,
+        engine,
+        lambda: _bounds_around(source),
+        records=opened.records if spec == "memory" else None,
+        chunks=lambda: (batch.rows() for batch in source.batches(_ROWS)),
+        nulls=source.nulls,
+    )
+
+
+def _of_dask(found: Collection, forced: Any) -> OpenedData:
+    X, spec = found.records, forced or Dask()
+
+    def engine(bounds: Bounds) -> BlockEngine:
+        from dpkmeans.engines.dask import DaskEngine
+
+        client, close = spec.connect()
+        return DaskEngine.of_collection(client, X, bounds, found.nulls, watch=spec.watch, on_close=close)
+
+    def bounds_around() -> Bounds:
+        return Bounds.read_from(np.stack([np.asarray(X.min(axis=0).compute()), np.asarray(X.max(axis=0).compute())]))
+
+    return OpenedData(found.n_features, found.names, engine, bounds_around)
+
+
+def _of_spark(found: Collection, forced: Any) -> OpenedData:
+    X, spec, names = found.records, forced or Spark(session=found.records.sparkSession), found.names or ()
+
+    def engine(bounds: Bounds) -> BlockEngine:
+        from dpkmeans.engines.spark import SparkEngine
+
+        session, close = spec.connect()
+        return SparkEngine.of_frame(session, X, bounds, names, found.nulls, watch=spec.watch, on_close=close)
+
+    def bounds_around() -> Bounds:
+        rows = [X.select(*names).groupBy().agg(dict.fromkeys(names, f)).collect()[0].asDict() for f in ("min", "max")]
+        extremes = [[float(row[f"{f}({n})"]) for n in names] for f, row in zip(("min", "max"), rows, strict=True)]
+        return Bounds.read_from(np.array(extremes))
+
+    return OpenedData(found.n_features, names, engine, bounds_around)
+
+
+def _to_send(source: Source) -> Source:
+    """The same records as arrays, which go to the workers with their tasks, so that a lost worker gets them again."""
+    arrays, n = [], 0
+    for batch in source.batches(_ROWS):
+        n += batch.n * source.n_features
+        if n > MAX_SENT:
+            raise DataError(
+                f"at most {MAX_SENT} numbers can be sent from here to workers; there are more. Write the records "
+                "to Parquet files that every worker can read."
+            )
+        arrays.append(batch.rows())
+    return replace(source, pieces=(ArrayPiece(np.concatenate(arrays), source.names),), keep=None)
+
+
+def _bounds_around(source: Source) -> Bounds:
+    """The smallest box around the records. Not private."""
+    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
+    for batch in source.batches(_ROWS):
+        if source.nulls == "refuse":
+            batch.refuse_missing()
+        records = batch.rows()
+        lower, upper = np.fmin(lower, np.fmin.reduce(records)), np.fmax(upper, np.fmax.reduce(records))
+    return Bounds.read_from(np.stack([lower, upper]))

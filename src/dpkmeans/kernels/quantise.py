@@ -1,0 +1,52 @@
+"""From records to grid points. The only place where a record is clipped, scaled and rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkmeans._typing import Float32Array, FloatArray
+from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.simd_f32 import LANES
+
+
+@compiled
+def grid_point(x: float, low: float, high: float, scale: float, step: float) -> float:
+    """The grid point of one number, in unit coordinates."""
+    point: float = np.rint((min(max(x, low), high) - low) * scale) * step
+    return point
+
+
+@compiled
+def quantise(
+    columns: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    scale: float,
+    step: float,
+    tiles: Float32Array,
+    start: int,
+    feature: int,
+) -> int:
+    """Clip the columns, shape (m, n), shift, scale and round them, and write them into tiles as multiples of `step`.
+
+    They become features `feature` to `feature + m - 1` of points `start` to `start + n - 1`. Returns how many entries
+    are NaN; what these become has no meaning. Each entry depends on itself and on the bounds alone.
+    """
+    m, n = columns.shape
+    head = min(-start % LANES, n)
+    whole = (n - head) // LANES
+    missing = 0
+    for t in range(whole):
+        for j in range(m):
+            low, high = lower[feature + j], upper[feature + j]
+            for w in range(LANES):  # a loop of fixed length becomes a few vector instructions
+                x = columns[j, head + t * LANES + w]
+                missing += x != x
+                tiles[(start + head) // LANES + t, feature + j, w] = grid_point(x, low, high, scale, step)
+    for r in range(n - whole * LANES):  # before and after the whole tiles
+        i = r if r < head else r + whole * LANES
+        for j in range(m):
+            x, low, high = columns[j, i], lower[feature + j], upper[feature + j]
+            missing += x != x
+            tiles[(start + i) // LANES, feature + j, (start + i) % LANES] = grid_point(x, low, high, scale, step)
+    return missing
