@@ -10,7 +10,7 @@ from dpkmeans.audit import QUICK, Runs, Sample, Target, audit, mechanism_targets
 from dpkmeans.audit.auditor import NOTHING_PROVED, draw
 from dpkmeans.audit.neighbours import duplicate
 from dpkmeans.audit.noise_sources import InBlocks, Recorder
-from dpkmeans.audit.scores import Column
+from dpkmeans.audit.scores import column
 from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, MethodError
 from dpkmeans.methods.registry import registry
@@ -25,14 +25,13 @@ class Coin:
     p: float
     q: float
     pair: str = "coin"
-    why: str = "a test"
 
     def draw(self, with_record, runs, rng):
         hits = rng.generator.random((runs, 1)) < (self.q if with_record else self.p)
         return Sample(hits.astype(float), np.array([0.5]))
 
     def scores(self):
-        return (Column(0, "heads"),)
+        return (column(0, "heads"),)
 
 
 def coin(p, q, **options):

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpkmeans.audit.auditor import lower_bound
-from dpkmeans.audit.scores import Column
+from dpkmeans.audit.scores import column
 from dpkmeans.audit.statistics import Event, choose_event, epsilon_lower_bound, lower_limit, measure, upper_limit
 
 
@@ -66,7 +66,7 @@ def test_a_gap_is_found_among_more_scores_than_thresholds_are_tried():
 
 def test_equal_data_sets_show_nothing_although_the_event_was_chosen_to_look_bad():
     rng = np.random.default_rng(5)
-    bounds = [lower_bound(Column(0, "x"), rng.random((200, 1)), rng.random((200, 1)), 0.05).epsilon for _ in range(400)]
+    bounds = [lower_bound(column(0, "x"), rng.random((200, 1)), rng.random((200, 1)), 0.05).epsilon for _ in range(400)]
     assert np.mean(np.array(bounds) > 0) <= 0.05
 
 
@@ -74,7 +74,7 @@ def test_the_half_that_chooses_the_event_has_no_say_in_the_bound():
     """The first half of the runs separates perfectly, the second not at all."""
     without, with_record = np.zeros((400, 1)), np.zeros((400, 1))
     with_record[:200] = 1.0
-    bound = lower_bound(Column(0, "x"), without, with_record, 0.05)
+    bound = lower_bound(column(0, "x"), without, with_record, 0.05)
     assert bound.epsilon == 0.0
     assert bound.frequency_with == 0.0
 
@@ -86,7 +86,7 @@ def test_a_randomised_response_shows_its_epsilon_and_never_more():
     bounds = []
     for _ in range(20):
         without, with_record = rng.random((20_000, 1)) < 1 - truth, rng.random((20_000, 1)) < truth
-        bounds.append(lower_bound(Column(0, "answer"), without.astype(float), with_record.astype(float), 0.01).epsilon)
+        bounds.append(lower_bound(column(0, "answer"), without.astype(float), with_record.astype(float), 0.01).epsilon)
     assert min(bounds) > 0.85
     assert max(bounds) <= 1.0
 

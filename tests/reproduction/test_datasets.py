@@ -19,7 +19,6 @@ from dpkmeans.reproduction.catalog import (
     birch2_subset,
     content_hash,
     distinct_colours,
-    first_columns,
 )
 from dpkmeans.reproduction.datasets import load_dataset
 
@@ -75,7 +74,6 @@ def catalog_at(*addresses, **changes):
         AS_IN_PAPER,
         "the Botanical Garden, file flowers.data",
         (addresses,),
-        first_columns(2),
     )
     return {"flowers": replace(home, **changes)}
 

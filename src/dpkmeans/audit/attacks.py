@@ -7,24 +7,26 @@ clusters, d features. Every attack is also a score for the auditor, which runs t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans.audit.method_targets import MethodCase
 from dpkmeans.audit.neighbours import Pair, duplicate, empty_cluster, outlier
-from dpkmeans.audit.noise_sources import InBlocks
-from dpkmeans.audit.protocols import Sample, Target
-from dpkmeans.audit.scores import Score, Scorer, centroids_of
+from dpkmeans.audit.protocols import Target
+from dpkmeans.audit.scores import FixedScore, Score, Scorer, centroids_of
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.lu_shen.strategies import posterior
-from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness
 
 CLOSE = 1e-9  # in units of the box: misfits below it are rounding errors
 MAX_STEPS = 200
 ATTACKER = "an attacker who knows the records"
+
+Attack = Callable[[Pair, FloatArray], Scorer]
+"""From a pair and the public start (k, d) to a score of transcripts."""
 
 
 def infer_missing_record(mean: FloatArray, count: float, mean_without: FloatArray) -> FloatArray:
@@ -109,129 +111,45 @@ def degenerate_zones(radius: FloatArray) -> AnyArray:
     return np.asarray(radius == 0)
 
 
-@dataclass(frozen=True, eq=False)
-class TranscriptCase:
-    """The posterior strategy from a public start; its first published zones and centroids, and its final ones.
-
-    Columns: zone centers (k d), radii (k), released centroids (k d), final centroids (k d).
-    """
-
-    data: Pair
-    start: FloatArray
-    step_epsilon: float
-    release_epsilon: float
-    score: Score = field(repr=False)
-
-    @property
-    def pair(self) -> str:
-        """Name of the pair."""
-        return self.data.name
-
-    @property
-    def why(self) -> str:
-        """What the pair is meant to reveal."""
-        return self.data.why
-
-    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
-        """`runs` fits."""
-        method = posterior(
-            step_epsilon=self.step_epsilon,
-            release_epsilon=self.release_epsilon,
-            init=self.start,
-            publish_centroids=True,
-        )
-        engine, k = self.data.engine(with_record), len(self.start)
-        rng = Randomness(rng.generator, InBlocks(rng.noise))
-        rows, spent = [], np.empty(runs)
-        for run in range(runs):
-            ledger = Ledger()
-            release = method.run(engine, k, ledger=ledger, rng=rng)
-            first = release.transcript[:k]
-            centers, radii = np.array([z.center for z in first]), np.array([z.radius for z in first])
-            shown = np.array([z.centroid for z in first], dtype=np.float64)
-            rows.append(np.concatenate([centers.ravel(), radii, shown.ravel(), release.centroids.ravel()]))
-            spent[run] = float(ledger.spent)
-        return Sample(np.array(rows), spent)
-
-    def scores(self) -> tuple[Score, ...]:
-        """The attack."""
-        return (self.score,)
+def transcript_start(release: Release, pair: Pair) -> FloatArray:
+    """The first published zones: centers (k d), radii (k), centroids (k d). And the final centroids (k d)."""
+    first = release.transcript[: release.n_clusters]
+    centers, radii = np.array([z.center for z in first]), np.array([z.radius for z in first])
+    drawn = np.array([z.centroid for z in first], dtype=np.float64)
+    return np.concatenate([centers.ravel(), radii, drawn.ravel(), release.centroids.ravel()])
 
 
-@dataclass(frozen=True, eq=False)
-class ZoneScore:
+def zone_attack(pair: Pair, start: FloatArray) -> Scorer:
     """The means from the published zones: those of D' fit, those of D do not."""
+    means = _first_means(pair, start)
 
-    data: Pair
-    start: FloatArray
-    name: str = "mean from a published zone"
-    learns: bool = False
+    def misfit(rows: FloatArray, side: int) -> AnyArray:
+        zones, radii, *_ = _columns(rows, *start.shape)
+        return zone_misfit(start, zones, radii, means[side]) > CLOSE
 
-    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """See `_fits_better`."""
-        means = _first_means(self.data, self.start)
-
-        def misfit(rows: FloatArray, side: int) -> AnyArray:
-            zones, radii, *_ = _columns(rows, *self.start.shape)
-            return zone_misfit(self.start, zones, radii, means[side]) > CLOSE
-
-        return _fits_better(misfit)
+    return _fits_better(misfit)
 
 
-@dataclass(frozen=True, eq=False)
-class SupportScore:
+def support_attack(pair: Pair, start: FloatArray) -> Scorer:
     """The first released centroids: they lie in the support of the means of D', not in that of D."""
-
-    data: Pair
-    start: FloatArray
-    name: str = "support of the released centroids"
-    learns: bool = False
-
-    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """See `_fits_better`."""
-        means = _first_means(self.data, self.start)
-        return _fits_better(
-            lambda rows, side: outside_support(self.start, _columns(rows, *self.start.shape)[2], means[side])
-        )
+    means = _first_means(pair, start)
+    return _fits_better(lambda rows, side: outside_support(start, _columns(rows, *start.shape)[2], means[side]))
 
 
-@dataclass(frozen=True, eq=False)
-class RayScore:
+def ray_attack(pair: Pair, start: FloatArray) -> Scorer:
     """The final centroids: they lie on rays of exact sums of D', not on those of D."""
-
-    data: Pair
-    start: FloatArray
-    name: str = "ray of the final centroids"
-    learns: bool = False
-
-    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """See `_fits_better`."""
-        rng, lower = np.random.default_rng(1), np.array(self.data.bounds.lower)
-        sums = [fixed_point_sums(self.data.engine(side), len(self.start), 200, rng) for side in (False, True)]
-        return _fits_better(
-            lambda rows, side: ray_misfit(_columns(rows, *self.start.shape)[3], sums[side], lower) > CLOSE
-        )
+    rng, lower = np.random.default_rng(1), np.array(pair.bounds.lower)
+    sums = [fixed_point_sums(pair.engine(side), len(start), 200, rng) for side in (False, True)]
+    return _fits_better(lambda rows, side: ray_misfit(_columns(rows, *start.shape)[3], sums[side], lower) > CLOSE)
 
 
-@dataclass(frozen=True, eq=False)
-class DegenerateZoneScore:
+def degenerate_zone_attack(pair: Pair, start: FloatArray) -> Scorer:
     """How many published zones are points."""
-
-    start: FloatArray
-    name: str = "degenerate zone"
-    learns: bool = False
-
-    def fit(self, without: FloatArray, with_record: FloatArray) -> Scorer:
-        """The number of zones with radius 0."""
-
-        def score(rows: FloatArray) -> FloatArray:
-            return np.asarray(degenerate_zones(_columns(rows, *self.start.shape)[1]).sum(axis=1), np.float64)
-
-        return score
+    return lambda rows: np.asarray(degenerate_zones(_columns(rows, *start.shape)[1]).sum(axis=1), np.float64)
 
 
 def _columns(rows: FloatArray, k: int, d: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """What `TranscriptCase` shows: zone centers (runs, k, d), radii (runs, k), released and final centroids."""
+    """The columns of `transcript_start`: zone centers (runs, k, d), radii (runs, k), released and final centroids."""
     radii = rows[:, k * d : k * (d + 1)]
     return (
         centroids_of(rows, k, d),
@@ -252,17 +170,22 @@ def _first_means(data: Pair, start: FloatArray) -> list[FloatArray]:
     return [reveal(e.cell_statistics(start), why=ATTACKER).means(empty=start) for e in engines]
 
 
+def _scores(pair: Pair, name: str, attack: Attack, start: FloatArray) -> tuple[Score, ...]:
+    return (FixedScore(name, attack(pair, start)),)
+
+
 def attack_targets(epsilon: float) -> tuple[Target, ...]:
     """Every attack against the posterior strategy at a total of about `epsilon`, from a public start."""
     apart, triangle = np.array([[0.25, 0.75], [0.75, 0.25]]), np.array([[0.25, 0.25], [0.75, 0.75], [0.1, 0.9]])
-    same, far, empty = duplicate(), outlier(), empty_cluster()
-    cases = (
-        (same, apart, ZoneScore(same, apart)),
-        (far, apart, SupportScore(far, apart)),
-        (same, apart, RayScore(same, apart)),
-        (empty, triangle, DegenerateZoneScore(triangle)),
-    )
-    return tuple(
-        Target(score.name, "method", "paper", (TranscriptCase(pair, start, epsilon / 20, epsilon / 2, score),))
-        for pair, start, score in cases
-    )
+    attacks: dict[str, tuple[Attack, Pair, FloatArray]] = {
+        "mean from a published zone": (zone_attack, duplicate(), apart),
+        "support of the released centroids": (support_attack, outlier(), apart),
+        "ray of the final centroids": (ray_attack, duplicate(), apart),
+        "degenerate zone": (degenerate_zone_attack, empty_cluster(), triangle),
+    }
+    targets = []
+    for name, (attack, pair, start) in attacks.items():
+        method = posterior(step_epsilon=epsilon / 20, release_epsilon=epsilon / 2, init=start, publish_centroids=True)
+        scored = partial(_scores, name=name, attack=attack, start=start)
+        targets.append(Target(name, "method", "paper", (MethodCase(method, pair, None, scored, transcript_start),)))
+    return tuple(targets)

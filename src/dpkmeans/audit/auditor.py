@@ -14,7 +14,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.audit.protocols import Case, Sample, Target
-from dpkmeans.audit.scores import Score
+from dpkmeans.audit.scores import LearnedScore, Score
 from dpkmeans.audit.statistics import Bound, choose_event, measure
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.guarantee import Label
@@ -193,9 +193,12 @@ def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alph
     The first half of the runs chooses the event; a score that learns takes half of these for training. The second half
     measures the event.
     """
-    half, half_with = len(without) // 2, len(with_record) // 2
-    start, start_with = (half // 2, half_with // 2) if score.learns else (0, 0)
-    scorer = score.fit(without[:start], with_record[:start_with])
+    half, half_with, start, start_with = len(without) // 2, len(with_record) // 2, 0, 0
+    if isinstance(score, LearnedScore):
+        start, start_with = half // 2, half_with // 2
+        scorer = score.train(without[:start], with_record[:start_with])
+    else:
+        scorer = score.scorer
     event = choose_event(scorer(without[start:half]), scorer(with_record[start_with:half_with]), alpha)
     return measure(event, scorer(without[half:]), scorer(with_record[half_with:]), alpha)
 

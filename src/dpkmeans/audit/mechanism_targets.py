@@ -5,7 +5,9 @@ many equal cells as there are runs gives that many independent runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.audit.noise_sources import InBlocks, Recorder
 from dpkmeans.audit.protocols import Case, Sample, Target
-from dpkmeans.audit.scores import ChoiceRatio, Column, CubeRatio, LaplaceRatio, LowBits, Reaches, Score
+from dpkmeans.audit.scores import Score, choice_ratio, column, cube_ratio, exact_answer, laplace_ratio, low_bits
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import CellStatistics, cell_sensitivity
 from dpkmeans.core.epsilon import Epsilon
@@ -48,16 +50,15 @@ class Releases(Protocol):
 class TableCase:
     """A mechanism on rows of integers; `answer` is the row of D and `answer_with` that of D'.
 
-    `sensitivity` is what the rows declare.
+    `sensitivity` is what the rows declare; `ratio` makes the likelihood ratio of the two rows.
     """
 
     pair: str
-    why: str
     mechanism: Releases
     sensitivity: Sensitivity
     answer: tuple[int, ...]
     answer_with: tuple[int, ...]
-    ratio: Score
+    ratio: Callable[[tuple[int, ...], tuple[int, ...]], Score]
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """One release of `runs` equal rows."""
@@ -69,7 +70,18 @@ class TableCase:
 
     def scores(self) -> tuple[Score, ...]:
         """The likelihood ratio, the first entry, exact values and low bits."""
-        return self.ratio, Column(0, "first entry"), Reaches(self.answer), LowBits()
+        ratio = self.ratio(self.answer, self.answer_with)
+        return ratio, column(0, "first entry"), exact_answer(self.answer), low_bits()
+
+
+def _one_by_one(
+    mechanism: Releases, exact: Exact[IntArray], runs: int, rng: Randomness
+) -> tuple[list[Any], FloatArray]:
+    """`runs` releases of the same answer, and what one of them spends."""
+    rng = Randomness(rng.generator, InBlocks(rng.noise))
+    ledgers = [Ledger() for _ in range(runs)]
+    released = [mechanism.release(exact, ledger=ledger, rng=rng, label="audit") for ledger in ledgers]
+    return released, np.array([float(ledgers[0].spent)])
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,6 @@ class ChoiceCase:
     """A private choice among candidates with integer scores."""
 
     pair: str
-    why: str
     mechanism: Releases
     answer: tuple[int, ...]
     answer_with: tuple[int, ...]
@@ -85,19 +96,13 @@ class ChoiceCase:
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """One choice after the other."""
         scores = np.array(self.answer_with if with_record else self.answer, dtype=np.int64)
-        exact = Exact(scores, Sensitivity(gap=2 * SENSITIVITY))
-        rng = Randomness(rng.generator, InBlocks(rng.noise))
-        ledger = Ledger()
-        drawn = np.empty((runs, 1))
-        for run in range(runs):
-            ledger = Ledger()
-            drawn[run] = self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
-        return Sample(drawn, np.array([float(ledger.spent)]))
+        chosen, spent = _one_by_one(self.mechanism, Exact(scores, Sensitivity(gap=2 * SENSITIVITY)), runs, rng)
+        return Sample(np.array(chosen, dtype=np.float64)[:, None], spent)
 
     def scores(self) -> tuple[Score, ...]:
         """The likelihood ratio and the index itself."""
         scale = 2 * SENSITIVITY / float(self.mechanism.epsilon)
-        return ChoiceRatio(self.answer, self.answer_with, scale), Column(0, "index")
+        return choice_ratio(self.answer, self.answer_with, scale), column(0, "index")
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,6 @@ class TreeCase:
     """The shape of a tree over 2^4 cells; all records lie in the first cell, so the record changes its path."""
 
     pair: str
-    why: str
     mechanism: PrivTreeSplits
     count: int
 
@@ -113,19 +117,13 @@ class TreeCase:
         """One shape after the other: the depth of the path's leaf, and the number of leaves."""
         cells: IntArray = np.zeros((16, 1), dtype=np.int64)
         cells[0] = self.count + with_record
-        exact = Exact(cells, Sensitivity.of_row((1,)))
-        rng = Randomness(rng.generator, InBlocks(rng.noise))
-        ledger = Ledger()
-        drawn = np.empty((runs, 2))
-        for run in range(runs):
-            ledger = Ledger()
-            depths, prefixes = self.mechanism.release(exact, ledger=ledger, rng=rng, label="audit")
-            drawn[run] = depths[prefixes == 0].max(), len(depths)
-        return Sample(drawn, np.array([float(ledger.spent)]))
+        shapes, spent = _one_by_one(self.mechanism, Exact(cells, Sensitivity.of_row((1,))), runs, rng)
+        rows = [(depths[prefixes == 0].max(), len(depths)) for depths, prefixes in shapes]
+        return Sample(np.array(rows, dtype=np.float64), spent)
 
     def scores(self) -> tuple[Score, ...]:
         """Both numbers; the proof's worst case is looser than any single path, so no bound comes near epsilon."""
-        return Column(0, "depth of the path"), Column(1, "number of leaves")
+        return column(0, "depth of the path"), column(1, "number of leaves")
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,6 @@ class StepCase:
     """
 
     pair: str
-    why: str
     update: Update
     epsilon: Epsilon
     cell: tuple[int, ...]
@@ -161,54 +158,40 @@ class StepCase:
         half = GRID // 2
         scales = (1 / float(budget.counts), *(d * half / float(budget.sums),) * d)
         answer, answer_with = ((c[0], *(s - c[0] * half for s in c[1:])) for c in (self.cell, self.cell_with))
-        ratio = LaplaceRatio(answer, answer_with, scales)
-        return ratio, Column(0, "noisy count"), Reaches(answer)
+        return laplace_ratio(answer, answer_with, scales), column(0, "noisy count"), exact_answer(answer)
 
 
 def laplace_cases(mechanism: Releases) -> tuple[TableCase, ...]:
     """The sensitivity spent on one entry, and shared by two."""
     step, declared = SENSITIVITY, Sensitivity(l1=SENSITIVITY)
-    scale = step / float(mechanism.epsilon)
-    moves = {
-        "one entry": ("the whole sensitivity on one entry", (0, 0), (step, 0)),
-        "two entries": ("the sensitivity shared by two entries", (0, 0), (step // 2, step - step // 2)),
-    }
-    return tuple(
-        TableCase(pair, why, mechanism, declared, x, y, LaplaceRatio(x, y, (scale, scale)))
-        for pair, (why, x, y) in moves.items()
+    ratio = partial(laplace_ratio, scales=(step / float(mechanism.epsilon),) * 2)
+    return (
+        TableCase("one entry", mechanism, declared, (0, 0), (step, 0), ratio),
+        TableCase("two entries", mechanism, declared, (0, 0), (step // 2, step - step // 2), ratio),
     )
 
 
 def cube_cases(mechanism: Releases) -> tuple[TableCase, ...]:
-    """All entries move, up or in both directions, or one of them."""
+    """All entries move, up or in both directions (corners of the cube, the largest loss), or one of them."""
     step = SENSITIVITY
-    zero, declared = (0, 0, 0), Sensitivity.of_row((step,) * 3)
-    moves = {
-        "all entries": ("a corner of the cube: the largest loss", (step, step, step)),
-        "both signs": ("another corner", (step, -step, step)),
-        "one entry": ("the middle of a face", (step, 0, 0)),
-    }
-    return tuple(
-        TableCase(pair, why, mechanism, declared, zero, y, CubeRatio(zero, y)) for pair, (why, y) in moves.items()
-    )
+    moves = {"all entries": (step, step, step), "both signs": (step, -step, step), "one entry": (step, 0, 0)}
+    declared = Sensitivity.of_row((step,) * 3)
+    return tuple(TableCase(pair, mechanism, declared, (0, 0, 0), y, cube_ratio) for pair, y in moves.items())
 
 
 def choice_cases(mechanism: Releases) -> tuple[ChoiceCase, ...]:
-    """Scores that move towards each other, and one that falls."""
+    """Scores that move towards each other, which is the tight case of the proof, and one that falls."""
     step = SENSITIVITY
     return (
-        ChoiceCase("two scores meet", "the tight case of the proof", mechanism, (0, 2 * step), (step, step)),
-        ChoiceCase("the best falls", "one score moves alone", mechanism, (0, step, step), (0, step, 0)),
+        ChoiceCase("two scores meet", mechanism, (0, 2 * step), (step, step)),
+        ChoiceCase("the best falls", mechanism, (0, step, step), (0, step, 0)),
     )
 
 
 def tree_cases(mechanism: PrivTreeSplits) -> tuple[TreeCase, ...]:
     """The first record of all, and one more on a path whose counts lie about the bias."""
     bias = math.ceil(3 / float(mechanism.epsilon) * math.log(2))
-    return (
-        TreeCase("first record", "counts of a path rise from 0", mechanism, 0),
-        TreeCase("busy path", "several depths are close to splitting", mechanism, bias),
-    )
+    return TreeCase("first record", mechanism, 0), TreeCase("busy path", mechanism, bias)
 
 
 def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
@@ -222,16 +205,12 @@ def recentring_cases(epsilon: Epsilon) -> tuple[TableCase, ...]:
         table = reveal(engine.answer(cells), why="an audit knows both data sets")
         return tuple(int(entry) for entry in table[0])
 
-    places = {
-        "corner": ("residuals at their clipped largest", (1.0, 1.0)),
-        "centre": ("the count alone moves", (0.5, 0.5)),
-    }
-    cases = []
-    for pair, (why, place) in places.items():
-        without, with_record = row(others), row(np.vstack([others, [place]]))
-        ratio = CubeRatio(without, with_record)
-        cases.append(TableCase(pair, why, mechanism, cells.sensitivity, without, with_record, ratio))
-    return tuple(cases)
+    # At a corner the residuals are as large as they are clipped to; in the centre the count alone moves.
+    places = {"corner": (1.0, 1.0), "centre": (0.5, 0.5)}
+    return tuple(
+        TableCase(pair, mechanism, cells.sensitivity, row(others), row(np.vstack([others, [place]])), cube_ratio)
+        for pair, place in places.items()
+    )
 
 
 def step_cases(update: Update, epsilon: Epsilon, n_features: int = 1) -> tuple[StepCase, ...]:
@@ -241,8 +220,8 @@ def step_cases(update: Update, epsilon: Epsilon, n_features: int = 1) -> tuple[S
     crowd_with = tuple(a + b for a, b in zip(crowd, corner, strict=True))
     empty = (0, *(0,) * n_features)
     return (
-        StepCase("corner", "count and sum move as far as they can", update, epsilon, crowd, crowd_with),
-        StepCase("empty cell", "the record is alone in its cell", update, epsilon, empty, corner),
+        StepCase("corner", update, epsilon, crowd, crowd_with),
+        StepCase("empty cell", update, epsilon, empty, corner),
     )
 
 

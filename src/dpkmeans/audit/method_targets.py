@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -15,7 +15,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.audit.neighbours import Pair, worst_pairs
 from dpkmeans.audit.noise_sources import InBlocks
 from dpkmeans.audit.protocols import Sample, Target
-from dpkmeans.audit.scores import Column, Learned, NearestCentroid, Score, SeenBefore
+from dpkmeans.audit.scores import Score, classifier, column, nearest_centroid, seen_before
 from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
@@ -36,64 +36,6 @@ SMALLER = {"privgene": {"n_candidates": 20, "n_selected": 2}}
 
 PILOT = 40
 RELEASE_SHARE = 0.75
-
-
-@dataclass(frozen=True)
-class MethodCase:
-    """Fits of one method on one pair. `promised` is the cap of the ledger; None for methods without a total.
-
-    `centroids_only` leaves out all scores that look at anything but the final centroids.
-    """
-
-    method: Method
-    data: Pair
-    promised: float | None
-    centroids_only: bool = False
-
-    @property
-    def pair(self) -> str:
-        """Name of the pair."""
-        return self.data.name
-
-    @property
-    def why(self) -> str:
-        """What the pair is meant to bring out."""
-        return self.data.why
-
-    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
-        """`runs` fits of D or D': centroids and the release's other numbers, shape (runs, k d + columns)."""
-        engine, k = self.data.engine(with_record), self.data.n_clusters
-        rng = Randomness(rng.generator, InBlocks(rng.noise))
-        outputs, spent = np.empty((runs, k * engine.n_features + MAX_COLUMNS)), np.empty(runs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConvergedWarning)
-            warnings.simplefilter("ignore", WeakSignalWarning)
-            for run in range(runs):
-                ledger = Ledger(self.promised)
-                release = self.method.run(engine, k, ledger=ledger, rng=rng)
-                outputs[run], spent[run] = numbers_of(release, self.data), float(ledger.spent)
-        return Sample(outputs, spent)
-
-    def scores(self) -> tuple[Score, ...]:
-        """The nearest centroid, values and rays that recur, and learned scores; beyond centroids, the passes too."""
-        k, d = self.data.n_clusters, len(self.data.extra)
-        lower = self.data.bounds.lower
-        final: tuple[Score, ...] = (
-            NearestCentroid(tuple(self.data.extra.tolist()), k),
-            SeenBefore(lower, k, rays=False),
-            SeenBefore(lower, k, rays=True),
-            Learned(k, d, centroids_only=True),
-        )
-        if self.centroids_only:
-            return final
-        whole = (*final, Column(k * d, "number of passes"), Learned(k, d, centroids_only=False))
-        if not isinstance(self.method, SynopsisMethod):
-            return whole
-        return (
-            *whole,
-            Column(k * d + FIXED, "weight of the synopsis"),
-            Column(k * d + FIXED + 1, "weight at the record"),
-        )
 
 
 def numbers_of(release: Release, pair: Pair) -> FloatArray:
@@ -134,6 +76,67 @@ def _leaves(content: Any) -> Iterator[float]:
         yield float(content)
 
 
+@dataclass(frozen=True)
+class MethodCase:
+    """Fits of one method on one pair. `promised` is the cap of the ledger; None for methods without a total.
+
+    `scored` makes the scores for a pair; `shown` says which numbers of a release they look at, shape (columns,).
+    """
+
+    method: Method
+    data: Pair
+    promised: float | None
+    scored: Callable[[Pair], tuple[Score, ...]]
+    shown: Callable[[Release, Pair], FloatArray] = numbers_of
+
+    @property
+    def pair(self) -> str:
+        """Name of the pair."""
+        return self.data.name
+
+    def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
+        """`runs` fits of D or D'."""
+        engine = self.data.engine(with_record)
+        rng = Randomness(rng.generator, InBlocks(rng.noise))
+        outputs, spent = [], np.empty(runs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConvergedWarning)
+            warnings.simplefilter("ignore", WeakSignalWarning)
+            for run in range(runs):
+                ledger = Ledger(self.promised)
+                release = self.method.run(engine, self.data.n_clusters, ledger=ledger, rng=rng)
+                outputs.append(self.shown(release, self.data))
+                spent[run] = float(ledger.spent)
+        return Sample(np.array(outputs), spent)
+
+    def scores(self) -> tuple[Score, ...]:
+        """Those that `scored` makes."""
+        return self.scored(self.data)
+
+
+def centroid_scores(pair: Pair) -> tuple[Score, ...]:
+    """What looks at the final centroids alone: the nearest one, values and rays that recur, and a classifier."""
+    k, d, lower = pair.n_clusters, len(pair.extra), pair.bounds.lower
+    return (
+        nearest_centroid(pair.extra, k),
+        seen_before(lower, k, rays=False),
+        seen_before(lower, k, rays=True),
+        classifier(k, d, centroids_only=True),
+    )
+
+
+def release_scores(pair: Pair) -> tuple[Score, ...]:
+    """The scores of the centroids, the passes, and a classifier on all numbers."""
+    k, d = pair.n_clusters, len(pair.extra)
+    return *centroid_scores(pair), column(k * d, "number of passes"), classifier(k, d, centroids_only=False)
+
+
+def synopsis_scores(pair: Pair) -> tuple[Score, ...]:
+    """The scores of a release, and two weights of the released synopsis."""
+    first = pair.n_clusters * len(pair.extra) + FIXED
+    return *release_scores(pair), column(first, "weight of the synopsis"), column(first + 1, "weight at the record")
+
+
 def method_target(
     method: Method, epsilon: float | None, *, name: str | None = None, pairs: Sequence[Pair] | None = None
 ) -> Target:
@@ -141,7 +144,8 @@ def method_target(
 
     `epsilon` is the promised total, None for methods that take none.
     """
-    cases = tuple(MethodCase(method, pair, epsilon) for pair in (worst_pairs() if pairs is None else pairs))
+    scored = synopsis_scores if isinstance(method, SynopsisMethod) else release_scores
+    cases = tuple(MethodCase(method, pair, epsilon, scored) for pair in (worst_pairs() if pairs is None else pairs))
     return Target(name or method.name, "method", method.claim.label, cases)
 
 
@@ -153,12 +157,13 @@ def registered_target(entry: MethodSpec, epsilon: float, pairs: Sequence[Pair] |
     """
     chosen = worst_pairs() if pairs is None else pairs
     if {"step_epsilon", "release_epsilon"} <= set(entry.options):
-        cases = tuple(MethodCase(_calibrated(entry, epsilon, p), p, None, centroids_only=True) for p in chosen)
+        cases = tuple(MethodCase(_calibrated(entry, epsilon, p), p, None, centroid_scores) for p in chosen)
         return Target(f"{entry.name} ({format_epsilon(epsilon)})", "method", entry.guarantee, cases)
     method = entry.factory(**SMALLER.get(entry.name, {}))
-    private = entry.guarantee != "none"
-    cases = tuple(MethodCase(method, p, epsilon if private else None, centroids_only=not private) for p in chosen)
-    return Target(entry.name, "method", entry.guarantee, cases, claims=private)
+    if entry.guarantee != "none":
+        return method_target(method, epsilon, name=entry.name, pairs=chosen)
+    cases = tuple(MethodCase(method, p, None, centroid_scores) for p in chosen)
+    return Target(entry.name, "method", "none", cases, claims=False)
 
 
 def method_targets(epsilon: float, entries: Iterable[MethodSpec] | None = None) -> tuple[Target, ...]:
@@ -173,7 +178,7 @@ def method_targets(epsilon: float, entries: Iterable[MethodSpec] | None = None) 
 
 def _calibrated(entry: MethodSpec, epsilon: float, pair: Pair) -> Method:
     """Most of `epsilon` for the release, the rest over as many steps as a pilot takes on average."""
-    pilot = MethodCase(entry.factory(), pair, None)
+    pilot = MethodCase(entry.factory(), pair, None, centroid_scores)
     column = pair.n_clusters * len(pair.extra) + 1  # the number of iterations
     steps = max(pilot.draw(side, PILOT, Randomness.with_seed(1)).outputs[:, column].mean() for side in (False, True))
     step = (1 - RELEASE_SHARE) * epsilon / max(steps, 1.0)

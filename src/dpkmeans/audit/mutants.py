@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,11 +23,11 @@ from dpkmeans.audit.mechanism_targets import (
     recentring_cases,
     step_cases,
 )
-from dpkmeans.audit.method_targets import MethodCase
+from dpkmeans.audit.method_targets import MethodCase, release_scores
 from dpkmeans.audit.neighbours import empty_cluster
 from dpkmeans.audit.noise_sources import Wrapped
 from dpkmeans.audit.protocols import Case, Target
-from dpkmeans.audit.scores import LaplaceRatio
+from dpkmeans.audit.scores import laplace_ratio
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
@@ -34,7 +35,7 @@ from dpkmeans.core.guarantee import Claim
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.initializers import SampledRows
-from dpkmeans.methods.loop.solver import Move, Step, Update
+from dpkmeans.methods.loop.solver import Move, Step
 from dpkmeans.methods.loop.updates import NoisyMean
 from dpkmeans.methods.noisy_lloyd import blum
 from dpkmeans.privacy.ledger import Ledger
@@ -147,7 +148,7 @@ class _Skipping(Wrapped):
         self._rows = rows
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        released = self._source.laplace(values, scale)
+        released = super().laplace(values, scale)
         released[self._rows] = values[self._rows]
         return released
 
@@ -174,7 +175,7 @@ def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[
             "LInfLaplace": cube_cases(cube)[:1],
             "PermuteAndFlip": choice_cases(choice)[:1],
             "noisy-mean step": step_cases(ThinStep(factor), budget)[:1],
-            "re-centring step": _thin_recentring(budget, factor),
+            "re-centring step": (replace(recentring_cases(budget)[0], mechanism=cube),),
         }
         targets += [_mutant(f"{name}, noise / {factor:g}", cases) for name, cases in made.items()]
     return tuple(targets)
@@ -187,14 +188,19 @@ def structural_targets(epsilon: float) -> tuple[Target, ...]:
     forgets, floats, clips, inside = Forgetful(budget), FloatNoise(budget), ClipsAfterSum(budget, 10), 5 * step
     per_feature = Laplace(budget)  # for the sensitivity of one feature, where a record moves all of them
     three = (step,) * 3
+    crowded = replace(empty_cluster(), n_clusters=6)
+    rows_start = MethodCase(blum(steps=1, init=RowsCalledPublic()), crowded, epsilon, release_scores)
     return (
         _mutant(
             "a spend not recorded",
-            (_table("both columns", forgets, (0, 0), (step, step), (2 * unit,) * 2), *_step(ForgetfulStep(), budget)),
+            (
+                _table("both columns", forgets, (0, 0), (step, step), (2 * unit,) * 2),
+                *step_cases(ForgetfulStep(), budget)[:1],
+            ),
         ),
         _mutant("sensitivity per feature", (_table("all", per_feature, (0, 0, 0), three, (unit,) * 3),)),
         _mutant("no noise for empty clusters", step_cases(SkipsEmpty(), budget)[1:]),
-        _mutant("a start drawn from the records", (_rows_start(epsilon),), level="method"),
+        _mutant("a start drawn from the records", (rows_start,), level="method"),
         _mutant("float noise", (_table("one entry", floats, (0,), (step,), (1 / float(budget),)),)),
         _mutant("clipping after the sum", (_table("far outside", clips, (inside,), (40 * step,), (unit,)),)),
     )
@@ -212,17 +218,5 @@ def _mutant(name: str, cases: tuple[Case, ...], level: Any = "mechanism") -> Tar
 def _table(
     pair: str, mechanism: Any, answer: tuple[int, ...], answer_with: tuple[int, ...], scales: tuple[float, ...]
 ) -> TableCase:
-    ratio = LaplaceRatio(answer, answer_with, scales)
-    return TableCase(pair, "the fault shows", mechanism, Sensitivity(l1=SENSITIVITY), answer, answer_with, ratio)
-
-
-def _step(update: Update, budget: Epsilon) -> tuple[Case, ...]:
-    return step_cases(update, budget)[:1]
-
-
-def _thin_recentring(budget: Epsilon, factor: float) -> tuple[Case, ...]:
-    return (replace(recentring_cases(budget)[0], mechanism=Thin(LInfLaplace, budget, factor)),)
-
-
-def _rows_start(epsilon: float) -> MethodCase:
-    return MethodCase(blum(steps=1, init=RowsCalledPublic()), replace(empty_cluster(), n_clusters=6), epsilon)
+    ratio = partial(laplace_ratio, scales=scales)
+    return TableCase(pair, mechanism, Sensitivity(l1=SENSITIVITY), answer, answer_with, ratio)

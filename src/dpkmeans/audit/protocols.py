@@ -32,11 +32,6 @@ class Case(Protocol):
         """Name of the pair."""
         ...
 
-    @property
-    def why(self) -> str:
-        """What the pair is meant to reveal."""
-        ...
-
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """`runs` independent runs on D or, with the extra record, on D'."""
         ...

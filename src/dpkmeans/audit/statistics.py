@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,18 +46,18 @@ class Bound:
     epsilon: float
 
 
-def lower_limit(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the true probability lies below this with probability at most `alpha`."""
+def lower_limit(hits: Any, runs: int, alpha: float) -> Any:
+    """Clopper-Pearson, for one number of hits or many: the true probability is below it with chance <= `alpha`."""
     from scipy.special import betaincinv
 
-    return 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), runs - hits + 1, alpha), 0.0)
 
 
-def upper_limit(hits: int, runs: int, alpha: float) -> float:
-    """Clopper-Pearson: the true probability lies above this with probability at most `alpha`."""
+def upper_limit(hits: Any, runs: int, alpha: float) -> Any:
+    """Clopper-Pearson, for one number of hits or many: the true probability is above it with chance <= `alpha`."""
     from scipy.special import betaincinv
 
-    return 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
+    return np.where(hits < runs, betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - alpha), 1.0)
 
 
 def epsilon_lower_bound(hits: int, other_hits: int, runs: int, other_runs: int, alpha: float) -> float:
@@ -74,8 +74,6 @@ def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> 
 
     `without` and `with_record` are scores, shape (runs,), under D and D'. The bound itself must come from other runs.
     """
-    from scipy.special import betaincinv
-
     thresholds = _thresholds(np.concatenate([without, with_record]))
     best, chosen = -1.0, Event(float(thresholds[0]), "at least", True)
     sides = np.sort(without), np.sort(with_record)
@@ -86,11 +84,8 @@ def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> 
             hits = [np.searchsorted(s, thresholds, side="right") for s in sides]
         for likelier_with in (False, True):
             mine, other = (1, 0) if likelier_with else (0, 1)
-            n, m = len(sides[mine]), len(sides[other])
-            low = np.where(hits[mine] > 0, betaincinv(np.maximum(hits[mine], 1), n - hits[mine] + 1, alpha / 2), 0.0)
-            full = hits[other] >= m
-            high = np.where(full, 1.0, betaincinv(hits[other] + 1, np.maximum(m - hits[other], 1), 1 - alpha / 2))
-            ratio = low / high
+            low = lower_limit(hits[mine], len(sides[mine]), alpha / 2)
+            ratio = low / upper_limit(hits[other], len(sides[other]), alpha / 2)
             place = int(np.argmax(ratio))
             if ratio[place] > best:
                 best, chosen = float(ratio[place]), Event(float(thresholds[place]), tail, likelier_with)

@@ -29,7 +29,8 @@ BIRCH = f"{GITHUB}/ryh95/uniform-double-kmc2-sampling/facfca3e0ef91aa89ab47504fa
 class DatasetSource:
     """One data set: its name, k, shape and hash, how it relates to the paper, and the URLs of its files.
 
-    `files` has the mirrors of each file; `recipe` makes the records from one copy of each.
+    `files` has the mirrors of each file; `recipe` makes the records from one copy of each. Without one, they are the
+    first numbers of each line.
     """
 
     name: str
@@ -40,7 +41,11 @@ class DatasetSource:
     status: str
     origin: str
     files: tuple[tuple[str, ...], ...]
-    recipe: Recipe
+    recipe: Recipe | None = None
+
+    def read(self, files: Sequence[Path]) -> FloatArray:
+        """The records in one copy of each file."""
+        return _numbers(files[0], self.shape[1]) if self.recipe is None else self.recipe(files)
 
     @property
     def stand_in(self) -> bool:
@@ -62,15 +67,6 @@ def sorted_rows(records: FloatArray) -> FloatArray:
     return ordered
 
 
-def first_columns(n: int) -> Recipe:
-    """The first `n` numbers of each line of one text file, separated by commas or blanks."""
-
-    def read(files: Sequence[Path]) -> FloatArray:
-        return _numbers(files[0], n)
-
-    return read
-
-
 def birch2_subset(files: Sequence[Path]) -> FloatArray:
     """b2-random-10, then the rows of b2-random-15 that are not in it, 12000 in all."""
     first, more = _numbers(files[0], 2), _numbers(files[1], 2)
@@ -89,7 +85,7 @@ def distinct_colours(files: Sequence[Path]) -> FloatArray:
 
 
 def _numbers(file: Path, n: int) -> FloatArray:
-    """The first `n` numbers of each line; blank lines are skipped."""
+    """The first `n` numbers of each line, separated by commas or blanks; blank lines are skipped."""
     lines = file.read_text(encoding="utf-8").splitlines()
     rows = [[float(cell) for cell in re.split(r"[,;\s]+", line.strip())[:n]] for line in lines if line.strip()]
     if not rows or any(len(row) != n for row in rows):
@@ -107,7 +103,6 @@ _SOURCES = (
         AS_IN_PAPER,
         "UCI Machine Learning Repository, Iris, file iris.data (class dropped)",
         (("https://archive.ics.uci.edu/ml/machine-learning-databases/iris/iris.data", f"{DP_CLUSTERING}/iris.txt"),),
-        first_columns(4),
     ),
     DatasetSource(
         "house",
@@ -118,7 +113,6 @@ _SOURCES = (
         AS_IN_PAPER,
         "SIPU clustering data sets, House with 5 bits per colour",
         ((f"{DP_CLUSTERING}/house.txt", f"{SIPU}/house.txt"),),
-        first_columns(3),
     ),
     DatasetSource(
         "s1",
@@ -129,7 +123,6 @@ _SOURCES = (
         AS_IN_PAPER,
         "SIPU clustering data sets, S1",
         ((f"{SIPU}/s1.txt", f"{DP_CLUSTERING}/s1.txt"),),
-        first_columns(2),
     ),
     DatasetSource(
         "birch2",
@@ -162,7 +155,6 @@ _SOURCES = (
         AS_IN_PAPER,
         "Komarek, ds1.10 life sciences (class dropped)",
         ((f"{GITHUB}/mijungi/dpem_code/13c705c9/data/lifesci.csv",),),
-        first_columns(10),
     ),
     DatasetSource(
         "a2",
@@ -173,7 +165,6 @@ _SOURCES = (
         EXTRA,
         "SIPU clustering data sets, A2",
         ((f"{SIPU}/a2.txt",),),
-        first_columns(2),
     ),
 )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,10 +42,6 @@ class Statement:
     allowed: float
     verdict: str
     note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON and CSV."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

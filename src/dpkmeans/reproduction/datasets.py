@@ -133,7 +133,7 @@ def _download(source: DatasetSource, work: Path) -> FloatArray:
                     address, None, fname=f"{place}.raw", path=work, downloader=pooch.HTTPDownloader(timeout=TIMEOUT)
                 )
                 files.append(Path(got))
-            return _checked(source, source.recipe(files), "what came from there")
+            return _checked(source, source.read(files), "what came from there")
         except Exception as error:  # the network, a page instead of a file, half a file: try the next mirror
             tries.append(f"{' and '.join(mirrors)} ({_why(error)})")
         for raw in work.glob("*.raw"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from dpkmeans.errors import MethodError
 from dpkmeans.reproduction.baselines import Problem, baseline
 from dpkmeans.reproduction.cells import STRATEGIES, Row, seed_of
 from dpkmeans.reproduction.zone_runs import zone_run
+from dpkmeans.storage.json_files import write_bytes
 
 COLOURS = {
     "posterior": "#d1495b",
@@ -67,29 +67,26 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
             metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
             figure.savefig(content, format=kind, dpi=110, metadata=metadata)
             paths.append(folder / f"{name}.{kind}")
-            part = paths[-1].with_suffix(f".{kind}.part")
-            part.write_bytes(content.getvalue())
-            os.replace(part, paths[-1])
+            write_bytes(paths[-1], content.getvalue())
     return paths
 
 
-def quality_figure(table: Sequence[Row], settings: Sequence[str], title: str) -> Any:
-    """Mean cost gap against ε in log scale, one panel per data set, with 95 % bands."""
+def quality_figure(table: Sequence[Row], setting: str, title: str) -> Any:
+    """Mean cost gap against ε in log scale, one panel per data set, with 95 % bands; all lines of one setting."""
     titles = dict.fromkeys(row["title"] for row in table)
     rows = -(-len(titles) // 3)
     figure, axes = _figure(rows, min(3, len(titles)), (min(3, len(titles)) * 4.0, rows * 3.1 + 0.7))
-    styles = {"paper": "-", "proved": "-", "total": "--"}
+    total = setting == "total"
     names: dict[str, Any] = {}
     for place, (axis, name) in enumerate(zip(axes.ravel(), titles, strict=False)):
-        for setting in settings:
-            here = [row for row in table if row["title"] == name and row["setting"] == setting]
-            for method in dict.fromkeys(row["method"] for row in here):
-                line = [row for row in here if row["method"] == method]
-                label = f"{method}, ε in total" if setting == "total" else method
-                names[label] = _gap_line(axis, line, COLOURS.get(method, "#000000"), styles[setting])
+        here = [row for row in table if row["title"] == name]
+        for method in dict.fromkeys(row["method"] for row in here):
+            line = [row for row in here if row["method"] == method]
+            label = f"{method}, ε in total" if total else method
+            names[label] = _gap_line(axis, line, COLOURS.get(method, "#000000"), "--" if total else "-")
         axis.set_yscale("log")
         axis.set_title(name)
-        axis.set_xlabel("ε in total" if tuple(settings) == ("total",) else "ε per step")
+        axis.set_xlabel("ε in total" if total else "ε per step")
         if place % 3 == 0:
             axis.set_ylabel("cost / Lloyd's cost − 1")
     for axis in axes.ravel()[len(titles) :]:
@@ -135,10 +132,9 @@ def iteration_tables_figure(table: Sequence[Row]) -> Any:
     figure, axes = _figure(2, 1, (2.2 + 1.5 * len(titles), 4.6))
     for axis, method in zip(axes[:, 0], STRATEGIES, strict=True):
         by = {(row["title"], row["method"]): row for row in table}
-        cells = []
         beside = "paper_passes_beside_prior" if method == "prior" else "paper_passes"
         lloyd = [{**row, **_lloyd_beside(row, beside)} for row in table if row["method"] == "lloyd"]
-        cells += [_line(lloyd, key, 2) for key in _three("passes")]
+        cells = [_line(lloyd, key, 2) for key in _three("passes")]
         for field, digits in (("passes", 2), ("ratio", 3)):
             cells += [_line([by.get((t, method)) for t in titles], key, digits) for key in _three(field)]
         heads = [f"{who}, {what}" for who in ("Lloyd", method, "ratio") for what in ("paper", "measured", "difference")]

@@ -25,7 +25,5 @@ PASSES = {
     "lifesci": Published(29.72, 28.92, 0.97, 29.9, 36.6, 1.22),
 }
 
-PRIOR_DEGREE_AT_LEAST = 0.84
-POSTERIOR_DEGREE_AT_MOST = 0.80
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 RUNS = 300

@@ -6,6 +6,7 @@ All cells of one run share their start: k distinct records. Costs are divided by
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon
@@ -13,13 +14,10 @@ from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.reproduction.baselines import MATCH, Baseline, Problem, baseline, cost, fingerprint, is_near, problem_of
+from dpkmeans.reproduction.baselines import MATCH, Problem, baseline, cost, fingerprint, is_near, problem_of
 from dpkmeans.reproduction.cells import Cell, Row, Task, seed_of
 from dpkmeans.reproduction.lemma_runs import theorem_row
 from dpkmeans.reproduction.zone_runs import is_fixed_point, zone_run
-
-_TOTALS: dict[tuple[str, int, int, str], float] = {}
-"""A cache of one: the cells of a task need the same total."""
 
 
 def compute(task: Task) -> list[tuple[str, Row]]:
@@ -77,7 +75,8 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
     base = baseline(problem, cell.run, seed)
     n = len(problem.data.records)
     options: dict[str, Any] = {}
-    ledger = Ledger(cell.epsilon if cell.setting == "total" else _posterior_total(problem, cell, base, seed))
+    twin = Cell("path", cell.dataset, cell.run, "paper", "posterior", cell.epsilon)
+    ledger = Ledger(cell.epsilon if cell.setting == "total" else _posterior_total(problem, twin, seed))
     if cell.setting == "paper":
         options["setting"] = "paper"
         if cell.method in ("su", "privgene", "gupt"):
@@ -92,15 +91,11 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
     return {"gap": cost(problem, unit) / base.cost - 1, "epsilon_total": release.epsilon_spent}
 
 
-def _posterior_total(problem: Problem, cell: Cell, base: Baseline, seed: int) -> float:
-    """What posterior spends in the same run at the same ε; recomputed, so that no cell depends on another."""
-    twin = Cell("path", cell.dataset, cell.run, "paper", "posterior", cell.epsilon)
-    place = (problem.data.sha256, problem.k, seed, twin.key)
-    if place not in _TOTALS:
-        _TOTALS.clear()
-        done = zone_run(problem, "posterior", cell.epsilon, base.start, _cell_seed(seed, twin))
-        _TOTALS[place] = done.epsilon_total
-    return _TOTALS[place]
+@lru_cache(maxsize=1)
+def _posterior_total(problem: Problem, twin: Cell, seed: int) -> float:
+    """What posterior spends in the path cell `twin`; recomputed, so that no cell depends on another."""
+    start = baseline(problem, twin.run, seed).start
+    return zone_run(problem, twin.method, twin.epsilon, start, _cell_seed(seed, twin)).epsilon_total
 
 
 def reading_row(problem: Problem, cell: Cell, seed: int) -> Row:

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,8 @@ class Order:
 
     def cells(self) -> dict[str, list[Cell]]:
         """The cells of each kind."""
-        out: dict[str, list[Cell]] = {}
         runs = self.n_quality if self.parts == ("quality",) else self.runs
-        out["path"] = path_cells(self.datasets, runs, self.epsilons, self.strategies)
+        out = {"path": path_cells(self.datasets, runs, self.epsilons, self.strategies)}
         if "theorems" in self.parts:
             out["theorem"] = theorem_cells(self.datasets, self.runs)
         if "readings" in self.parts:
@@ -132,24 +132,15 @@ def reproduce(
     store = CellStore(out, terms)
     try:
         cells = order.cells()
-        everything = [cell for kind in cells.values() for cell in kind]
-        by_key = {row_key(row): row for row in _rows(everything, store, order, jobs, progress)}
+        everything = [cell for group in cells.values() for cell in group]
+        in_order = iter(run_cells(everything, store, seed=order.seed, k=order.k, jobs=jobs, progress=progress))
     finally:
         store.close()
-    rows = {kind: [by_key[cell.key] for cell in group] for kind, group in cells.items()}
+    rows = {kind: list(islice(in_order, len(group))) for kind, group in cells.items()}
     say("Writing tables and figures")
     result = Result(order, datasets, make_tables(order, rows, datasets))
     _write(result, rows, out)
     return result
-
-
-def _rows(cells: list[Cell], store: CellStore, order: Order, jobs: int, progress: Progress) -> list[Row]:
-    return run_cells(cells, store, seed=order.seed, k=order.k, jobs=jobs, progress=progress)
-
-
-def row_key(row: Row) -> str:
-    """The key of the cell that a row belongs to."""
-    return Cell(*(row[name] for name in Cell._fields)).key
 
 
 def make_tables(order: Order, rows: dict[str, list[Row]], datasets: Sequence[Dataset]) -> dict[str, list[Row]]:
@@ -227,14 +218,14 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
     if "convergence" in order.parts:
         made.append(("convergence", figures.over_epsilon_figure(found["per_epsilon"], "degree", "convergence degree")))
     if "quality" in order.parts:
-        for name, settings, title in (
-            ("quality", ("paper",), "The paper's setting: local sensitivity, posterior's total for the baselines"),
-            ("quality_proved", ("proved",), "The proved setting with posterior's total"),
-            ("quality_total", ("total",), "The proved setting with ε as the total"),
+        for name, setting, title in (
+            ("quality", "paper", "The paper's setting: local sensitivity, posterior's total for the baselines"),
+            ("quality_proved", "proved", "The proved setting with posterior's total"),
+            ("quality_total", "total", "The proved setting with ε as the total"),
         ):
-            here = [row for row in found["quality"] if row["setting"] in settings]
+            here = [row for row in found["quality"] if row["setting"] == setting]
             if here:
-                made.append((name, figures.quality_figure(here, settings, title)))
+                made.append((name, figures.quality_figure(here, setting, title)))
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -36,72 +37,65 @@ def columns(rows: Iterable[Row], dataset: str) -> Columns:
     return out
 
 
+def _lines(
+    rows: Sequence[Row], datasets: Sequence[Dataset], methods: Sequence[str] = STRATEGIES
+) -> Iterator[tuple[Row, Columns]]:
+    """The first fields of a line for each data set and each method that was run, and the columns of the data set."""
+    for data in datasets:
+        found = columns(rows, data.name)
+        for method in methods:
+            if method in found:
+                yield {"dataset": data.name, "title": data.label, "method": method}, found
+
+
 def iteration_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
     """One line per data set and method: passes, ratio to Lloyd's, the paper's figures, and the differences."""
     table = []
-    for data in datasets:
-        found, paper = columns(rows, data.name), PASSES.get(data.name)
-        for method in ("lloyd", *STRATEGIES):
-            if method not in found:
-                continue
-            passes, error = mean_and_error(found[method]["passes"])
-            line: Row = {
-                "dataset": data.name,
-                "title": data.label,
-                "method": method,
-                "runs": len(found[method]["passes"]),
-                "passes": passes,
-                "passes_error": error,
-                "paper_passes": getattr(paper, method, None),
-            }
-            if method == "lloyd":
-                line["paper_passes_beside_prior"] = getattr(paper, "lloyd_beside_prior", None)
-            line["passes_difference"] = _minus(passes, line["paper_passes"])
-            if method != "lloyd":
-                ratio, error = ratio_and_error(found[method]["passes"], found["lloyd"]["passes"])
-                line |= {"ratio": ratio, "ratio_error": error, "paper_ratio": getattr(paper, f"{method}_ratio", None)}
-                line["ratio_difference"] = _minus(ratio, line["paper_ratio"])
-            line["stopped"] = float(found[method]["stopped"].mean())
-            table.append(line)
+    for line, found in _lines(rows, datasets, ("lloyd", *STRATEGIES)):
+        method, paper = line["method"], PASSES.get(line["dataset"])
+        here = found[method]
+        passes, error = mean_and_error(here["passes"])
+        line |= {"runs": len(here["passes"]), "passes": passes, "passes_error": error}
+        line["paper_passes"] = getattr(paper, method, None)
+        if method == "lloyd":
+            line["paper_passes_beside_prior"] = getattr(paper, "lloyd_beside_prior", None)
+        line["passes_difference"] = _minus(passes, line["paper_passes"])
+        if method != "lloyd":
+            ratio, error = ratio_and_error(here["passes"], found["lloyd"]["passes"])
+            line |= {"ratio": ratio, "ratio_error": error, "paper_ratio": getattr(paper, f"{method}_ratio", None)}
+            line["ratio_difference"] = _minus(ratio, line["paper_ratio"])
+        line["stopped"] = float(here["stopped"].mean())
+        table.append(line)
     return table
-
-
-def _by_strategy(
-    rows: Sequence[Row], datasets: Sequence[Dataset]
-) -> Iterator[tuple[Row, Columns, dict[str, AnyArray]]]:
-    """For each data set and strategy the first cells of a line, all columns, and those of the strategy."""
-    for data in datasets:
-        found = columns(rows, data.name)
-        for method in STRATEGIES:
-            if method in found:
-                yield {"dataset": data.name, "title": data.label, "method": method}, found, found[method]
 
 
 def convergence_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
     """One line per data set and strategy: the convergence degree, and other readings of it."""
-    table = []
-    others = {
+    readings = {
         "share_of_centroids": "matched_share",
         "cost_within_1_percent": "cost_match",
         "same_optimum": "same_optimum",
         "ends_at_local_optimum": "fixed_point",
     }
-    for line, _, own in _by_strategy(rows, datasets):
-        degree, error = mean_and_error(own["match"])
-        line |= {"runs": len(own["match"]), "degree": degree, "degree_error": error}
-        table.append(line | {name: mean_and_error(own[column])[0] for name, column in others.items()})
+    table = []
+    for line, found in _lines(rows, datasets):
+        here = found[line["method"]]
+        degree, error = mean_and_error(here["match"])
+        line |= {"runs": len(here["match"]), "degree": degree, "degree_error": error}
+        table.append(line | {name: mean_and_error(here[field])[0] for name, field in readings.items()})
     return table
 
 
 def per_epsilon_table(rows: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
     """Iteration ratio and convergence degree by ε."""
     table = []
-    for line, found, own in _by_strategy(rows, datasets):
-        for place, epsilon in enumerate(own["epsilon"][0].tolist()):
-            ratio, ratio_error = ratio_and_error(own["passes"][:, place], found["lloyd"]["passes"])
-            degree, degree_error = mean_and_error(own["match"][:, place])
-            values = {"ratio": ratio, "ratio_error": ratio_error, "degree": degree, "degree_error": degree_error}
-            table.append({**line, "epsilon": epsilon, **values})
+    for line, found in _lines(rows, datasets):
+        here = found[line["method"]]
+        for place, epsilon in enumerate(here["epsilon"][0].tolist()):
+            ratio, error = ratio_and_error(here["passes"][:, place], found["lloyd"]["passes"])
+            part = {"epsilon": epsilon, "ratio": ratio, "ratio_error": error}
+            degree, error = mean_and_error(here["match"][:, place])
+            table.append(line | part | {"degree": degree, "degree_error": error})
     return table
 
 
@@ -111,32 +105,26 @@ def reading_table(rows: Sequence[Row], paths: Sequence[Row], datasets: Sequence[
     for data in datasets:
         found = columns(paths, data.name)
         lloyd = found["lloyd"]["passes"]
-        for extra in (0, 1):
-            reading = "as in the notes" if not extra else "confirming pass counted"
-            line = _reading(data, reading, lloyd + extra)
-            for method in STRATEGIES:
-                line |= _reading_part(method, found[method]["passes"] + extra, lloyd + extra, found[method]["match"])
-            table.append(line)
+        for reading, extra in (("as in the notes", 0), ("confirming pass counted", 1)):
+            table.append(_reading(data, reading, found, lloyd, extra))
         for reading in dict.fromkeys(row["setting"] for row in rows):
             other = columns((row for row in rows if row["setting"] == reading), data.name)
             base = other["lloyd"]["passes"] if "lloyd" in other else lloyd
-            line = _reading(data, reading, base)
-            for method in STRATEGIES:
-                if method in other:
-                    passes = other[method]["passes"]
-                    line |= _reading_part(method, passes, base[: len(passes)], other[method]["match"])
-            table.append(line)
+            table.append(_reading(data, reading, other, base))
     return table
 
 
-def _reading(data: Dataset, reading: str, lloyd: AnyArray) -> Row:
-    passes, error = mean_and_error(lloyd)
-    return {"dataset": data.name, "title": data.label, "reading": reading, "lloyd": passes, "lloyd_error": error}
-
-
-def _reading_part(method: str, passes: AnyArray, lloyd: AnyArray, match: AnyArray) -> Row:
-    ratio, error = ratio_and_error(passes, lloyd)
-    return {f"{method}_ratio": ratio, f"{method}_ratio_error": error, f"{method}_degree": mean_and_error(match)[0]}
+def _reading(data: Dataset, reading: str, found: Columns, lloyd: AnyArray, extra: int = 0) -> Row:
+    """One line; `extra` passes are counted in every run."""
+    passes, error = mean_and_error(lloyd + extra)
+    line = {"dataset": data.name, "title": data.label, "reading": reading, "lloyd": passes, "lloyd_error": error}
+    for method in STRATEGIES:
+        if method in found:
+            here = found[method]
+            ratio, error = ratio_and_error(here["passes"] + extra, lloyd[: len(here["passes"])] + extra)
+            line |= {f"{method}_ratio": ratio, f"{method}_ratio_error": error}
+            line[f"{method}_degree"] = mean_and_error(here["match"])[0]
+    return line
 
 
 def quality_table(paths: Sequence[Row], baselines: Sequence[Row], datasets: Sequence[Dataset]) -> list[Row]:
@@ -180,7 +168,7 @@ def theorem_table(paths: Sequence[Row], theorems: Sequence[Row], datasets: Seque
     for data in datasets:
         n, d = data.records.shape
         found = Measured(data.name, n, d, columns(paths, data.name), columns(theorems, data.name))
-        table += [{**line.to_dict(), "title": data.label} for line in statements(found)]
+        table += [{**asdict(line), "title": data.label} for line in statements(found)]
     return table
 
 
