@@ -94,7 +94,7 @@ def test_a_file_that_is_no_model_says_why(tmp_path, raw, says):
 def test_files_are_read_within_limits_of_size_depth_and_counts(tmp_path, content, monkeypatch):
     path = tmp_path / "model.json"
     with pytest.raises(FileError, match="not a dpkmeans model file"):
-        Release.load(write(path, content | {"certificate": nested(files.DEEPEST)}))
+        Release.load(write(path, content | {"certificate": nested(files.MAX_DEPTH)}))
     Release.load(write(path, content))
     monkeypatch.setattr(files, "MAX_LISTS", 5)
     with pytest.raises(FileError, match="larger than any"):
@@ -104,13 +104,13 @@ def test_files_are_read_within_limits_of_size_depth_and_counts(tmp_path, content
     with pytest.raises(FileError, match="larger than any"):
         Release.load(path)
     monkeypatch.setattr(files, "MAX_VALUES", 2**20)
-    monkeypatch.setattr(files, "LARGEST", 100)
+    monkeypatch.setattr(files, "MAX_BYTES", 100)
     with pytest.raises(FileError, match="larger than any"):
         Release.load(path)
 
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 2**20)
+    monkeypatch.setattr(files, "MAX_BYTES", 2**20)
     with pytest.raises(FileError, match="larger than any"):
         Release.load("/dev/zero")
 

@@ -127,7 +127,7 @@ def test_an_older_version_is_read(path):
 
 
 def test_a_file_that_is_too_large_is_refused(path, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 20)
+    monkeypatch.setattr(files, "MAX_BYTES", 20)
     with pytest.raises(FileError, match="larger than"):
         read_json(path, "thing", 3)
 

@@ -1,6 +1,6 @@
 """JSON files with a kind, a version and a checksum, written whole or not at all, and read with limits.
 
-A file may come from a stranger, so reading builds plain values only, and no more of them than the limits allow.
+A file may be untrusted, so reading builds plain values only, and no more of them than the limits allow.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from dpkmeans.errors import FileError
 
-LARGEST = 512 * 2**20  # bytes
-DEEPEST = 16  # lists and objects inside each other
+MAX_BYTES = 512 * 2**20
+MAX_DEPTH = 16  # lists and objects inside each other
 MAX_LISTS = 2**22  # lists and objects in all
 MAX_VALUES = 2**25
 
@@ -129,13 +129,13 @@ def _write_readable(path: str | Path, kind: str, text: str) -> None:
 
 def too_large(raw: bytes) -> bool:
     """Whether there are more bytes, lists or values in a JSON text than a file of ours has. Counts, parses nothing."""
-    return len(raw) > LARGEST or raw.count(b"[") + raw.count(b"{") > MAX_LISTS or raw.count(b",") >= MAX_VALUES
+    return len(raw) > MAX_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_LISTS or raw.count(b",") >= MAX_VALUES
 
 
 def _read(source: Path, kind: str) -> bytes:
     try:
         with source.open("rb") as file:  # a device or a pipe has no size to ask for
-            raw = file.read(LARGEST + 1)
+            raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise FileError(f"cannot read {source}: {why}.") from None
@@ -147,7 +147,7 @@ def _read(source: Path, kind: str) -> bytes:
 def _parse(source: Path, kind: str, raw: bytes) -> Any:
     try:
         value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
-        deep = depth(value) > DEEPEST
+        deep = depth(value) > MAX_DEPTH
     except UnicodeDecodeError:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
     except (ValueError, RecursionError):

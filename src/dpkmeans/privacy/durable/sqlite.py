@@ -146,7 +146,7 @@ def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _checked(path: Path, how: str) -> sqlite3.Connection:
-    """A connection to a ledger of ours; anything else is an error. A stranger's file gets to run nothing."""
+    """A connection to a ledger of ours; anything else is an error. An untrusted file runs nothing."""
     connection = _connect(path, how)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
