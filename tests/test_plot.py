@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from dpkmeans import DPKMeans, plot
 from dpkmeans.errors import MethodError
-from dpkmeans.synopsis.synopsis import Explored
+from dpkmeans.synopsis.kmeans import Explored
 
 
 @pytest.fixture(scope="module")

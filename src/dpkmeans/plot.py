@@ -17,8 +17,9 @@ from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.report.animation import widest_pair
 from dpkmeans.report.derived import named
+from dpkmeans.report.figures import areas_of, box_outline
 from dpkmeans.report.trajectory import Balls, frames_of
-from dpkmeans.synopsis.synopsis import Explored
+from dpkmeans.synopsis.kmeans import Explored
 
 __all__ = ["budget", "centroids", "explore", "quality", "trajectory", "zones"]
 
@@ -37,11 +38,7 @@ def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | N
     True
     """
     ax, (x, y) = _axes(ax), _pair(release, features)
-    sizes = np.full(release.n_clusters, 60.0)
-    if release.sizes is not None:
-        weights = np.maximum(np.asarray(release.sizes), 0.0)
-        sizes = 25 + 250 * weights / (weights.max() or 1.0)
-    ax.scatter(*_flat(release.centroids, x, y), **{"s": sizes, "zorder": 3, **options})
+    ax.scatter(*_flat(release.centroids, x, y), **{"s": areas_of(release), "zorder": 3, **options})
     _frame(release, ax, x, y)
     return ax
 
@@ -211,5 +208,4 @@ def _frame(release: Release, ax: Any, x: int, y: int | None) -> None:
         ax.set_yticks([])
         return
     ax.set_ylabel(names[y], parse_math=False)
-    across = [lower[x], upper[x], upper[x], lower[x], lower[x]]
-    ax.plot(across, [lower[y], lower[y], upper[y], upper[y], lower[y]], **style)
+    ax.plot(*box_outline(release, x, y), **style)

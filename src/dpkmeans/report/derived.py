@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans.core.release import Release
-from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
-from dpkmeans.synopsis.synopsis import Explored
+from dpkmeans.synopsis.kmeans import Explored, explore
 from dpkmeans.synopsis.verify import Verdict, verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 MAX_NAME = 60  # characters
 MAX_WORK = 4 * 10**6  # points times clusters times features, for one k
 RESTARTS = 5  # k-means++ starts
-
-__all__ = ["Explored", "Verdict", "costs_of", "explored", "named", "synopsis_of", "verdicts"]
 
 
 def named(release: Release) -> tuple[str, ...]:
@@ -56,12 +53,5 @@ def explored(release: Release) -> list[Explored]:
     tried = 18 if work <= MAX_WORK else 8
     ks = np.unique(np.linspace(2, most, tried).astype(int)).tolist() if most >= 2 else []
     rng = np.random.default_rng(0)  # fixed: no secret is involved, and a page should not change when it is made again
-    found = []
-    for k in ks:
-        filled = pad_with_uniform(points, k, release.bounds.unit_box, rng)
-        start = best_start(filled, k, rng, RESTARTS if work <= MAX_WORK else 2)
-        end = to_fixed_point(filled, start)
-        cost = end.costs[-1] * release.bounds.longest_side**2
-        sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
-        found.append(Explored(k, cost, simplified_silhouette(filled, end), sizes))
-    return found
+    restarts = RESTARTS if work <= MAX_WORK else 2
+    return [explore(points, k, release.bounds, rng, restarts) for k in ks]

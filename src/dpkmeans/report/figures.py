@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dpkmeans._typing import FloatArray
 from dpkmeans.core.release import Release
-from dpkmeans.report.derived import Explored, costs_of
+from dpkmeans.report.derived import costs_of
+from dpkmeans.synopsis.kmeans import Explored
 
 MAX_SCATTER_FEATURES = 4  # more features are drawn as parallel coordinates
 MAX_LINES = 60  # centroids that are labelled, or drawn as lines
@@ -54,7 +56,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
     d = centroids.shape[1]
     lower, upper = release.bounds.lower, release.bounds.upper
     pairs = [(0, None)] if d == 1 else [(i, j) for i in range(d) for j in range(i + 1, d)]
-    areas = _areas(release)[: len(centroids)] / (1 if len(pairs) == 1 else 2)
+    areas = areas_of(release)[: len(centroids)] / (1 if len(pairs) == 1 else 2)
 
     def draw(figure: Any, ink: _Ink) -> None:
         columns = min(len(pairs), 3)
@@ -73,9 +75,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
                 axes.set_yticks([])
                 continue
             axes.set_ylabel(names[j], parse_math=False)
-            corners_x = [lower[i], upper[i], upper[i], lower[i], lower[i]]
-            corners_y = [lower[j], lower[j], upper[j], upper[j], lower[j]]
-            axes.plot(corners_x, corners_y, color=ink.faint, linestyle="--", linewidth=1)
+            axes.plot(*box_outline(release, i, j), color=ink.faint, linestyle="--", linewidth=1)
 
     sizes = " Areas grow with the noisy sizes." if release.sizes is not None else ""
     shown = names[0] if d == 1 else f"{names[0]} and {names[1]}" if d == 2 else "all pairs of features"
@@ -91,7 +91,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
 def _parallel(release: Release, names: tuple[str, ...]) -> Picture:
     sides = np.asarray(release.bounds.upper) - np.asarray(release.bounds.lower)
     shares = (release.centroids - np.asarray(release.bounds.lower)) / np.where(sides > 0, sides, 1.0)
-    sizes = _areas(release)
+    sizes = areas_of(release)
     order = np.argsort(-sizes, kind="stable")[:MAX_LINES]
     shown = min(len(names), MAX_AXES)
 
@@ -213,11 +213,19 @@ def _line(axes: Any, x: Sequence[int], y: Sequence[float], **style: Any) -> None
     axes.plot(np.asarray(x)[some], np.asarray(y)[some], **marks, **style)
 
 
-def _areas(release: Release) -> Any:
+def areas_of(release: Release) -> FloatArray:
+    """Areas of the marks of the centroids, shape (k,); they grow with the noisy sizes."""
     if release.sizes is None:
         return np.full(release.n_clusters, 60.0)
     sizes = np.maximum(np.asarray(release.sizes, dtype=np.float64), 0)
     return 25 + 250 * sizes / (sizes.max() or 1)
+
+
+def box_outline(release: Release, x: int, y: int) -> tuple[list[float], list[float]]:
+    """The corners of the public box in two features, in order, as x and y."""
+    lower, upper = release.bounds.lower, release.bounds.upper
+    across = [lower[x], upper[x], upper[x], lower[x], lower[x]]
+    return across, [lower[y], lower[y], upper[y], upper[y], lower[y]]
 
 
 def _picture(

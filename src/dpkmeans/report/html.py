@@ -15,7 +15,7 @@ from dpkmeans.core.guarantee import MEANING, Label
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
-from dpkmeans.report.derived import Explored, explored, named, verdicts
+from dpkmeans.report.derived import explored, named, verdicts
 from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
 from dpkmeans.storage.json_files import write_text
 
@@ -107,7 +107,7 @@ def _content(release: Release) -> dict[str, Any]:
     if release.transcript:
         convergence.append(radii_picture(release))
     animation = make_animation(release, names)
-    rows: list[Explored] = explored(release)
+    rows = explored(release)
     checked = verdicts(release)
     content = {
         "release": release,

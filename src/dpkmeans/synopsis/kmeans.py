@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import PublishedZone
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.synopsis.settings import (
@@ -41,6 +42,16 @@ class FixedPoint:
     def costs(self) -> tuple[float, ...]:
         """The cost of every pass."""
         return (*self.before, *self.lloyd_costs)
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What a synopsis says about one k: cost and simplified silhouette on itself, and cluster sizes, largest first."""
+
+    k: int
+    cost: float
+    silhouette: float
+    sizes: tuple[float, ...]
 
 
 def pad_with_uniform(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
@@ -110,3 +121,13 @@ def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:
     own, other = np.partition(distances, 1, axis=1)[:, :2].T
     score = np.where(other > 0, 1 - own / np.where(other > 0, other, 1.0), 0.0)
     return float(np.average(score, weights=points.weights))
+
+
+def explore(
+    points: WeightedPoints, k: int, bounds: Bounds, rng: np.random.Generator, restarts: int = RESTARTS
+) -> Explored:
+    """What the synopsis says about `k` clusters; the cost is in squared units of the data."""
+    filled = pad_with_uniform(points, k, bounds.unit_box, rng)
+    end = to_fixed_point(filled, best_start(filled, k, rng, restarts))
+    sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
+    return Explored(k, end.costs[-1] * bounds.longest_side**2, simplified_silhouette(filled, end), sizes)

@@ -38,21 +38,11 @@ from dpkmeans.storage.codec import (
     read_text,
 )
 from dpkmeans.storage.json_files import read_json, write_json
-from dpkmeans.synopsis.kmeans import best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Explored:
-    """What a synopsis says about one k: cost and simplified silhouette on itself, and cluster sizes, largest first."""
-
-    k: int
-    cost: float
-    silhouette: float
-    sizes: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +119,7 @@ class Synopsis:
         [(2, 2), (3, 3), (4, 4)]
         """
         rng = Randomness.of(random_state).generator
-        found = []
-        for k in map(check_n_clusters, ks):
-            points = pad_with_uniform(self.data, k, self.bounds.unit_box, rng)
-            end = to_fixed_point(points, best_start(points, k, rng))
-            cost = end.costs[-1] * self.bounds.longest_side**2
-            sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
-            found.append(Explored(k, cost, simplified_silhouette(points, end), sizes))
-        return found
+        return [explore(self.data, k, self.bounds, rng) for k in map(check_n_clusters, ks)]
 
     # -- as an engine ---------------------------------------------------------------------------------------------
 
