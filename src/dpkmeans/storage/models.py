@@ -11,23 +11,7 @@ import numpy as np
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.errors import FileError
-from dpkmeans.storage.codec import (
-    DAMAGED,
-    decode_bounds,
-    decode_certificate,
-    decode_guarantee,
-    decode_names,
-    decode_spends,
-    encode_bounds,
-    encode_certificate,
-    encode_guarantee,
-    encode_spends,
-    read_bool,
-    read_float,
-    read_int,
-    read_matrix,
-    read_text,
-)
+from dpkmeans.storage import codec
 from dpkmeans.storage.json_files import read_lines, write_lines
 
 KIND = "dpkmeans model"
@@ -44,44 +28,44 @@ def encode_release(release: Release) -> dict[str, Any]:
         "parameters": release.parameters,
         "centroids": release.centroids.tolist(),
         "feature_names": None if release.feature_names is None else list(release.feature_names),
-        "guarantee": encode_guarantee(release.guarantee, release.epsilon_spent),
-        "bounds": encode_bounds(release.bounds),
+        "guarantee": codec.encode_guarantee(release.guarantee, release.epsilon_spent),
+        "bounds": codec.encode_bounds(release.bounds),
         "epsilon_promised": release.epsilon_promised,
         "epsilon_spent": release.epsilon_spent,
-        "spends": encode_spends(release.spends),
+        "spends": codec.encode_spends(release.spends),
         "n_passes": release.n_passes,
         "n_iter": release.n_iter,
         "converged": release.converged,
         "sizes": None if release.sizes is None else list(release.sizes),
         "transcript": list(_encode_zones(release.transcript)),
-        "certificate": None if certificate is None else encode_certificate(certificate),
+        "certificate": None if certificate is None else codec.encode_certificate(certificate),
     }
 
 
 def decode_release(content: dict[str, Any]) -> Release:
     """A release out of plain values; checks shapes, that every number is finite, and what it claims."""
     try:
-        guarantee = decode_guarantee(content["guarantee"])
-        bounds = decode_bounds(content["bounds"], guarantee)
+        guarantee = codec.decode_guarantee(content["guarantee"])
+        bounds = codec.decode_bounds(content["bounds"], guarantee)
         k, sizes, certificate = len(content["centroids"]), content["sizes"], content["certificate"]
         promised = content["epsilon_promised"]
         release = Release(
-            centroids=read_matrix(content["centroids"], (k, bounds.n_features)),
-            method=read_text(content["method"]),
+            centroids=codec.read_matrix(content["centroids"], (k, bounds.n_features)),
+            method=codec.read_text(content["method"]),
             guarantee=guarantee,
             bounds=bounds,
-            epsilon_promised=None if promised is None else float(Epsilon.of(read_float(promised))),
-            spends=decode_spends(content["spends"]),
-            n_passes=read_int(content["n_passes"]),
-            n_iter=read_int(content["n_iter"]),
-            converged=None if content["converged"] is None else read_bool(content["converged"]),
+            epsilon_promised=None if promised is None else float(Epsilon.of(codec.read_float(promised))),
+            spends=codec.decode_spends(content["spends"]),
+            n_passes=codec.read_int(content["n_passes"]),
+            n_iter=codec.read_int(content["n_iter"]),
+            converged=None if content["converged"] is None else codec.read_bool(content["converged"]),
             transcript=tuple(map(_decode_zone, content["transcript"])),
             parameters=dict(content["parameters"]),
-            feature_names=decode_names(content["feature_names"]),
-            sizes=None if sizes is None else tuple(map(read_float, sizes)),
-            certificate=None if certificate is None else decode_certificate(certificate, bounds, k),
+            feature_names=codec.decode_names(content["feature_names"]),
+            sizes=None if sizes is None else tuple(map(codec.read_float, sizes)),
+            certificate=None if certificate is None else codec.decode_certificate(certificate, bounds, k),
         )
-    except DAMAGED as error:
+    except codec.DAMAGED as error:
         raise FileError(f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it.") from None
     _check_lengths(release)
     _check_claims(release)
@@ -98,7 +82,7 @@ def read_transcript(path: str | Path) -> tuple[PublishedZone, ...]:
     lines = read_lines(path, TRANSCRIPT_KIND, VERSION)
     try:
         zones = tuple(map(_decode_zone, lines))
-    except DAMAGED:
+    except codec.DAMAGED:
         raise FileError("The transcript's content is damaged. Fit again, or restore it.") from None
     if any(len(zone.center) != len(zones[0].center) or zone.radius < 0 for zone in zones):
         raise FileError("The transcript's zones do not fit together. Fit again, or restore it.")
@@ -146,11 +130,11 @@ def _encode_zones(transcript: tuple[PublishedZone, ...]) -> Iterator[dict[str, A
 def _decode_zone(line: dict[str, Any]) -> PublishedZone:
     centroid = line.get("centroid")
     return PublishedZone(
-        read_int(line["iteration"]),
-        read_int(line["cluster"]),
-        tuple(map(read_float, line["center"])),
-        read_float(line["radius"]),
-        read_text(line["score"]),
-        read_float(line["step_epsilon"]),
-        None if centroid is None else tuple(map(read_float, centroid)),
+        codec.read_int(line["iteration"]),
+        codec.read_int(line["cluster"]),
+        tuple(map(codec.read_float, line["center"])),
+        codec.read_float(line["radius"]),
+        codec.read_text(line["score"]),
+        codec.read_float(line["step_epsilon"]),
+        None if centroid is None else tuple(map(codec.read_float, centroid)),
     )

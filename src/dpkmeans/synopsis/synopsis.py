@@ -24,19 +24,7 @@ from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.kernels.score_range import cost_sensitivity
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.storage.codec import (
-    DAMAGED,
-    decode_bounds,
-    decode_guarantee,
-    decode_names,
-    decode_points,
-    decode_spends,
-    encode_bounds,
-    encode_guarantee,
-    encode_spends,
-    read_float,
-    read_text,
-)
+from dpkmeans.storage import codec
 from dpkmeans.storage.json_files import read_json, write_json
 from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
@@ -205,9 +193,9 @@ class Synopsis:
             "kind": self.kind,
             "points": self.data.points.tolist(),
             "weights": self.data.weights.tolist(),
-            "bounds": encode_bounds(self.bounds),
-            "guarantee": encode_guarantee(self.guarantee, self.epsilon_spent),
-            "spends": encode_spends(self.spends),
+            "bounds": codec.encode_bounds(self.bounds),
+            "guarantee": codec.encode_guarantee(self.guarantee, self.epsilon_spent),
+            "spends": codec.encode_spends(self.spends),
             "epsilon_promised": self.epsilon_promised,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }
@@ -230,20 +218,20 @@ class Synopsis:
         """
         content = read_json(path, KIND, VERSION)
         try:
-            guarantee = decode_guarantee(content["guarantee"])
-            bounds = decode_bounds(content["bounds"], guarantee)
+            guarantee = codec.decode_guarantee(content["guarantee"])
+            bounds = codec.decode_bounds(content["bounds"], guarantee)
             synopsis = cls(
-                WeightedPoints(*decode_points(content, bounds)),
+                WeightedPoints(*codec.decode_points(content, bounds)),
                 bounds,
                 guarantee,
-                decode_spends(content["spends"]),
-                None if content["epsilon_promised"] is None else read_float(content["epsilon_promised"]),
-                read_text(content["kind"]),
-                decode_names(content["feature_names"]),
+                codec.decode_spends(content["spends"]),
+                None if content["epsilon_promised"] is None else codec.read_float(content["epsilon_promised"]),
+                codec.read_text(content["kind"]),
+                codec.decode_names(content["feature_names"]),
             )
             synopsis._check_claims()
             return synopsis
-        except DAMAGED as error:
+        except codec.DAMAGED as error:
             raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it or make it again.") from None
 
     def _check_claims(self) -> None:

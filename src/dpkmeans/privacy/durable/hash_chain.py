@@ -76,7 +76,7 @@ def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None) -> 
     state = _State()
     head, count, found = BEGINNING, 0, expected_head in (None, BEGINNING)
     for count, entry in enumerate(entries, start=1):
-        why = _mismatch(entry, count, head) or state.misfit(entry)
+        why = _mismatch(entry, count, head) or state.contradiction(entry)
         if why:
             return Verification(count - 1, head, count, why)
         head = entry.sha256
@@ -105,7 +105,7 @@ class _State:
         self.open: dict[str, tuple[str, int]] = {}
         self.fits: set[str] = set()
 
-    def misfit(self, entry: LedgerEntry) -> str:
+    def contradiction(self, entry: LedgerEntry) -> str:
         """Why the entry cannot come next, or nothing; takes it in."""
         name, nano = entry.dataset, entry.nano
         known = name in self.caps
@@ -133,14 +133,9 @@ class _State:
         return ""
 
 
-def as_entry(row: tuple[Any, ...]) -> LedgerEntry:
-    """An entry from a row of the table. Its own hash must match where it is to be built upon."""
-    return LedgerEntry(*row)
-
-
 def checked_entry(row: tuple[Any, ...]) -> LedgerEntry:
-    """The same, and an error where the entry was changed."""
-    entry = as_entry(row)
+    """An entry from a row of the table, to build upon; an error where it was changed."""
+    entry = LedgerEntry(*row)
     if not entry.is_intact():
         raise LedgerError(
             f"entry {entry.number!r} of the ledger was changed or is damaged, so nothing is spent on top of it. "

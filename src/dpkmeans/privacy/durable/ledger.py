@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from dpkmeans.privacy.durable.hash_chain import (
     FIELDS,
     LedgerEntry,
     Verification,
-    as_entry,
     checked_entry,
     verify,
 )
@@ -69,10 +69,10 @@ class DurableLedger:
     proofs/ledger.md.
 
     >>> import tempfile
-    >>> store = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
-    >>> store.add("visits", cap=1.5)
-    >>> store.account("visits").record(Spend("counts", (Epsilon.of(0.5),)))
-    >>> float(store.dataset("visits").remaining)
+    >>> ledger = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
+    >>> ledger.add("visits", cap=1.5)
+    >>> ledger.account("visits").record(Spend("counts", (Epsilon.of(0.5),)))
+    >>> float(ledger.dataset("visits").remaining)
     1.0
     """
 
@@ -172,15 +172,15 @@ class DurableLedger:
 
     def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, as they stand."""
-        return self._file.read(lambda c: tuple(as_entry(row) for row in c.execute(_ALL)))
+        return self._file.read(lambda c: tuple(LedgerEntry(*row) for row in c.execute(_ALL)))
 
     def verify(self, expected_head: str | None = None) -> Verification:
-        """Check the file and the whole chain. See `chain.verify`."""
+        """Check the file and the whole chain. See `hash_chain.verify`."""
 
         def check(connection: sqlite3.Connection) -> Verification:
             if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise damaged(self.path)
-            found = verify(map(as_entry, connection.execute(_ALL)), expected_head)
+            found = verify((LedgerEntry(*row) for row in connection.execute(_ALL)), expected_head)
             if found.intact and not is_sealed(connection):
                 return replace(found, broken_at=found.entries + 1, why=UNSEALED)
             return found
@@ -192,7 +192,7 @@ class DurableLedger:
         self._file.close()
 
     def __reduce__(self) -> Any:
-        return _opened, (str(self.path), self.analyst, self._file.patience)
+        return partial(DurableLedger, str(self.path), analyst=self.analyst, patience=self._file.patience), ()
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -235,8 +235,8 @@ class Account:
     every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent.
     """
 
-    def __init__(self, store: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
-        self.store = store
+    def __init__(self, ledger: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
+        self.ledger = ledger
         self.dataset = dataset
         self.promised = promised
         self.note = note
@@ -261,11 +261,11 @@ class Account:
             epsilon = spend.epsilon
             if self.promised is None:
                 label = f"{self.note}: {spend.label}" if self.note else spend.label
-                self.store.spend(self.dataset, epsilon, fit=self.fit, label=_short(label))
+                self.ledger.spend(self.dataset, epsilon, fit=self.fit, label=_short(label))
             elif self.spent + epsilon > self.promised:
                 raise _refusal(self.dataset, epsilon, self.promised - self.spent)
             elif not self._reserved:
-                self.store.reserve(self.dataset, self.promised, fit=self.fit, label=_short(self.note))
+                self.ledger.reserve(self.dataset, self.promised, fit=self.fit, label=_short(self.note))
                 self._reserved = True
             self.spent += epsilon
             self.n_spends += 1
@@ -282,13 +282,9 @@ class Account:
             self._reserved = False
             unused = self.promised - self.spent
             try:
-                self.store.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
+                self.ledger.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
             except LedgerError as error:
                 warn(UnsettledWarning(f"{error} The whole promised epsilon stays spent."))
-
-
-def _opened(path: str, analyst: str, patience: float) -> DurableLedger:
-    return DurableLedger(path, analyst=analyst, patience=patience)
 
 
 def _refusal(dataset: str, wanted: Epsilon, left: Epsilon) -> BudgetError:
