@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gc
 import json
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans
+from dpkmeans.cli.output import print_release
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.methods.lu_shen.strategies import posterior
@@ -213,3 +215,13 @@ def test_options_given_as_numpy_numbers_can_be_written(tmp_path):
 
 def test_a_box_read_from_data_is_remembered(releases):
     assert Release.from_dict(releases["seeded"].to_dict()).bounds.from_data
+
+
+def test_what_is_shown_of_a_release_names_no_smaller_epsilon_than_was_spent(releases, capsys):
+    release = replace(releases["su"], spends=(Spend("counts", (Epsilon.of(1.0000049),)),), epsilon_promised=1.0000049)
+    assert release.summary().startswith("Proved: 1.0000049-differential privacy")
+    assert "1.0000049-differential privacy" in release._repr_html_()
+    print_release(release)
+    shown = capsys.readouterr().out
+    assert shown.count("1.0000049\n") == 2  # spent and promised
+    assert "1.0000049" in release.report()

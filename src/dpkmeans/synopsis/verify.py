@@ -54,7 +54,7 @@ def verify(release: Release) -> list[Verdict]:
     lloyd_start = start if certificate.lloyd_start is None else certificate.lloyd_start
     costs, every, apart = certificate.lloyd_costs, certificate.costs, certificate.apart
 
-    again, found = lloyd_start.copy(), np.empty(len(costs))
+    again, found = lloyd_start.copy(), np.full(len(costs), np.nan)
     passes = weighted_lloyd.lloyd(points.points, points.weights, again, found)
     rest = weighted_lloyd.lloyd(points.points, points.weights, fixed.copy(), np.empty(2))
     sizes = assign(points, fixed)[1]
