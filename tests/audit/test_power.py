@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpkmeans.audit import (
-    Runs,
-    audit,
-    mechanism_targets,
-    method_target,
-    mutant_targets,
-    registered_target,
-    worst_pairs,
-)
+from dpkmeans.audit import Runs, audit, mechanism_targets, method_target, mutant_targets, registered_target, worst_pairs
 from dpkmeans.audit.mutants import structural_targets, thin_targets
 from dpkmeans.audit.neighbours import duplicate, empty_cluster, outlier
 from dpkmeans.methods.registry import make_method, registry

@@ -120,14 +120,7 @@ def test_version_and_help_are_done_with_exit_code_0(capsys):
         (("--bounds", "0:1", "--epsilon", "1", "--seed", "1"), 3, "--seed"),
         (("--bounds", "from data", "--epsilon", "1"), 3, "read from the data"),
         (("--bounds", "0:1", "--epsilon", "-1"), 3, "must be positive"),
-        (
-            (
-                "--bounds",
-                "0:1",
-            ),
-            3,
-            "--epsilon 1.0",
-        ),
+        (("--bounds", "0:1"), 3, "--epsilon 1.0"),
         ((*PAPER, "--epsilon", "0.05"), 3, "only"),
         ((*LLOYD, "--k", "100"), 2, "--k"),
         (("--bounds", "0:1", "--method", "lloyd", "--guarantee", "none", "--k", "100"), 4, "--k 100 is larger"),
@@ -153,11 +146,7 @@ def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_pat
     ragged.write_text(f"x,y\n1,2\n{MARKER[0]},3,4\n")
     empty = tmp_path / "empty"
     empty.mkdir()
-    for path, says in (
-        (data, "column 'name'"),
-        (ragged, "as many cells"),
-        (empty, "holds no Parquet"),
-    ):
+    for path, says in ((data, "column 'name'"), (ragged, "as many cells"), (empty, "holds no Parquet")):
         assert main(["fit", str(path), "--header", *LLOYD]) == 4
         err = capsys.readouterr().err
         assert says in err

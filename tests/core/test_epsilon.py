@@ -82,9 +82,7 @@ def test_an_epsilon_is_its_own_epsilon():
 
 
 @pytest.mark.parametrize(
-    "value",
-    [0, -1, float("nan"), float("inf"), -float("inf"), 1e-12, 1001, 10**400, "much", None, Epsilon(0)],
-    ids=str,
+    "value", [0, -1, float("nan"), float("inf"), -float("inf"), 1e-12, 1001, 10**400, "much", None, Epsilon(0)], ids=str
 )
 def test_an_unusable_epsilon_is_refused_by_name(value):
     with pytest.raises(BudgetError, match="step_epsilon"):

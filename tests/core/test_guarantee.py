@@ -8,15 +8,7 @@ import pytest
 
 import dpkmeans
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.guarantee import (
-    LABELS,
-    Claim,
-    Guarantee,
-    as_label,
-    check_accepted,
-    guarantee_of,
-    weakest,
-)
+from dpkmeans.core.guarantee import LABELS, Claim, Guarantee, as_label, check_accepted, guarantee_of, weakest
 from dpkmeans.errors import GuaranteeError
 from dpkmeans.privacy.randomness import Randomness
 

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.errors import MethodError
-from dpkmeans.privacy.randomness import (
-    SATURATED,
-    Randomness,
-    SecureNoise,
-    SeededNoise,
-    float_above,
-    next_float,
-)
+from dpkmeans.privacy.randomness import SATURATED, Randomness, SecureNoise, SeededNoise, float_above, next_float
 
 SOURCES = [SecureNoise(), SeededNoise(5)]
 WIDE = Fraction(2**20)

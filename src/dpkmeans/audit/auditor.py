@@ -104,7 +104,6 @@ class AuditReport:
         return tuple(best.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return {
             "confidence": self.confidence,
             "events": self.n_events,

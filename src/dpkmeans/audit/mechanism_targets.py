@@ -39,11 +39,9 @@ class Releases(Protocol):
     @property
     def epsilon(self) -> Epsilon:
         """What it claims."""
-        ...
 
     def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> Any:
         """The released values."""
-        ...
 
 
 @dataclass(frozen=True)

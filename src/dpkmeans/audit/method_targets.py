@@ -91,7 +91,6 @@ class MethodCase:
 
     @property
     def pair(self) -> str:
-        """Name of the pair."""
         return self.data.name
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
@@ -110,7 +109,6 @@ class MethodCase:
         return Sample(np.array(outputs), spent)
 
     def scores(self) -> tuple[Score, ...]:
-        """Those that `scored` makes."""
         return self.scored(self.data)
 
 

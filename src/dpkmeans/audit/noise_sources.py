@@ -21,23 +21,18 @@ class Wrapped:
         self._source = source
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """See `NoiseSource`, as for all of these."""
         return self._source.laplace(values, scale)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
-        """Handed on."""
         return self._source.geometric(size, scale)
 
     def below(self, n: int) -> int:
-        """Handed on."""
         return self._source.below(n)
 
     def below_each(self, bounds: AnyArray) -> AnyArray:
-        """Handed on."""
         return self._source.below_each(bounds)
 
     def loss(self, change: int, scale: Fraction) -> Fraction:
-        """Handed on."""
         return self._source.loss(change, scale)
 
 
@@ -49,7 +44,6 @@ class Recorder(Wrapped):
         self.released: list[IntArray] = []
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """Kept as well."""
         self.released.append(self._source.laplace(values, scale))
         return self.released[-1]
 
@@ -66,7 +60,6 @@ class InBlocks(Wrapped):
         self._stock: dict[Fraction, IntArray] = {}
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """From a block."""
         draws = self._take(values.size, scale)
         if draws is None:
             return self._source.laplace(values, scale)

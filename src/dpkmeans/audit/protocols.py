@@ -30,15 +30,12 @@ class Case(Protocol):
     @property
     def pair(self) -> str:
         """Name of the pair."""
-        ...
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
         """`runs` independent runs on D or, with the extra record, on D'."""
-        ...
 
     def scores(self) -> tuple[Score, ...]:
         """The scores to try."""
-        ...
 
 
 @dataclass(frozen=True)

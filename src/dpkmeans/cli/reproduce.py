@@ -77,13 +77,7 @@ def reproduce(
             k=k,
         )
     with output.progress("cells") as report:
-        result = run(
-            order,
-            out,
-            jobs=all_cores() if jobs is None else jobs,
-            progress=report,
-            say=output.note,
-        )
+        result = run(order, out, jobs=all_cores() if jobs is None else jobs, progress=report, say=output.note)
     output.print_json(result.to_dict()) if json else _print(result)
     output.note(f"Rows, tables, figures and the manifest are in {out}")
 

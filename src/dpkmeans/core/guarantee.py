@@ -71,9 +71,7 @@ Claim.PAPER = Claim(
     "paper", ("The method follows the paper, whose privacy proof does not hold.",), arithmetic="floating point"
 )
 Claim.PAPER_SETTING = Claim(
-    "paper",
-    ("Noise is scaled to the records at hand, as in the paper's experiments.",),
-    arithmetic="floating point",
+    "paper", ("Noise is scaled to the records at hand, as in the paper's experiments.",), arithmetic="floating point"
 )
 Claim.NONE = Claim("none", ("The method adds no noise.",), arithmetic="floating point")
 

@@ -29,7 +29,6 @@ class ParquetPiece:
 
     @property
     def n_rows(self) -> int:
-        """From the file's footer."""
         return sum(self.sizes)
 
     def batches(self, rows: int) -> Iterator[Batch]:

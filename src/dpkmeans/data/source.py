@@ -76,7 +76,6 @@ class Batch:
 
     @property
     def n(self) -> int:
-        """Number of records."""
         return len(self.columns[0])
 
     def rows(self) -> FloatArray:
@@ -103,15 +102,12 @@ class Piece(Protocol):
     @property
     def n_rows(self) -> int | None:
         """How many there are, if that is known without reading them."""
-        ...
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """The records, at most `rows` at a time."""
-        ...
 
     def split(self, rows: int) -> Sequence[Piece]:
         """The same records in smaller pieces, in the same order, of at least `rows` records where that is possible."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,16 +139,13 @@ class ArrayPiece:
 
     @property
     def n_rows(self) -> int:
-        """Its length."""
         return len(self.array)
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """Slices."""
         for start in range(0, len(self.array), rows):
             yield array_batch(np.asarray(self.array[start : start + rows]), self.names)
 
     def split(self, rows: int) -> Sequence[Piece]:
-        """Slices."""
         stops = [*range(rows, len(self.array) - rows + 1, rows), len(self.array)]
         return [ArrayPiece(self.array[start:stop], self.names) for start, stop in zip([0, *stops], stops, strict=False)]
 
@@ -166,11 +159,9 @@ class IterablePiece:
 
     @property
     def n_rows(self) -> None:
-        """Not known before reading."""
         return
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """Each array in slices."""
         for array in _chunks(self.iterable):
             if array.shape[1] != self.n_features:
                 raise DataError(
@@ -179,7 +170,6 @@ class IterablePiece:
             yield from ArrayPiece(array).batches(rows)
 
     def split(self, rows: int) -> Sequence[Piece]:
-        """It stays one piece."""
         return [self]
 
 
@@ -191,15 +181,12 @@ class HeldPiece:
 
     @property
     def n_rows(self) -> int:
-        """All of them."""
         return sum(batch.n for batch in self.held)
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """As they came."""
         return iter(self.held)
 
     def split(self, rows: int) -> Sequence[Piece]:
-        """It stays one piece."""
         return [self]
 
 

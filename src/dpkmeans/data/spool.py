@@ -32,7 +32,6 @@ class Unread:
     whole: str
 
     def hold(self) -> Source:
-        """Read them into memory."""
         return self._source(HeldPiece(tuple(self.batches)), None)
 
     def spool(self) -> Source:
@@ -64,7 +63,6 @@ class Spool:
         self._writer = parquet.ParquetWriter(self.path, self._schema, compression="zstd", compression_level=1)
 
     def write(self, batch: Batch) -> None:
-        """Add some records."""
         pa = require_pyarrow()
         arrays = [pa.array(np.asarray(column, dtype=np.float64)) for column in batch.columns]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema), row_group_size=_SPOOL_ROWS)

@@ -270,11 +270,7 @@ class RandomPartition:
             total.setdefault(i, []).append(((block.part, block.first), block.rows(rows)))
         return total
 
-    def add(
-        self,
-        a: Dealt,
-        b: Dealt,
-    ) -> Dealt:
+    def add(self, a: Dealt, b: Dealt) -> Dealt:
         """All of both."""
         for i, pieces in b.items():
             a.setdefault(i, []).extend(pieces)

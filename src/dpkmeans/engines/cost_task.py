@@ -40,15 +40,12 @@ class Costs:
         return cls(points[used], sets.reshape(candidates.shape[:2]), feature, place)
 
     def zero(self) -> IntArray:
-        """Zeros."""
         return np.zeros(len(self.sets), np.int64)
 
     def take(self, total: IntArray, block: Block) -> IntArray:
-        """Add the block's records."""
         add_costs(block.tiles, block.n, self.points, self.sets, self.feature, self.place, total)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:
-        """Entry by entry."""
         a += b
         return a

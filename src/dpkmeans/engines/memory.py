@@ -16,13 +16,7 @@ from dpkmeans.core.engine import CellStatistics, LloydEnd, cell_sensitivity
 from dpkmeans.core.exact import Exact
 from dpkmeans.data.source import Batch, Source, open_array
 from dpkmeans.engines.block_engine import BlockEngine
-from dpkmeans.engines.block_tasks import (
-    Block,
-    Task,
-    block_of_points,
-    over_blocks,
-    sum_of_squares,
-)
+from dpkmeans.engines.block_tasks import Block, Task, block_of_points, over_blocks, sum_of_squares
 from dpkmeans.engines.packing import write_batch
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
@@ -128,12 +122,7 @@ class MemoryEngine(BlockEngine):
         return self._n_threads == 1 or len(self._tiles) <= CHUNK
 
     def zone_run(
-        self,
-        start: FloatArray,
-        before: FloatArray,
-        controller: int,
-        epsilons: FloatArray,
-        rng: np.random.Generator,
+        self, start: FloatArray, before: FloatArray, controller: int, epsilons: FloatArray, rng: np.random.Generator
     ) -> tuple[Exact[ZoneHistory], Exact[CellStatistics] | None]:
         """Steps of a zone strategy, see `kernels.zones`; and the repeated cells' statistics, where they repeat."""
         labels = new_labels(3 * len(self._tiles), len(start)).reshape(3, -1, LANES)

@@ -105,7 +105,6 @@ class PrunedPass(FullPass):
         self.balls = bounding_balls(self.tiles, n)
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        """See `FullPass`."""
         groups, error = interleave_centroids(centroids), score_error(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
@@ -133,7 +132,6 @@ class HamerlyPass(FullPass):
         self.seen: list[int] = []
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        """See `FullPass`."""
         if 8 * sum(self.seen) > 7 * self.n:
             self.before, self.begin_at = None, moved // 2
         self.seen = []

@@ -92,7 +92,6 @@ class _Code:
         self.fma = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
 
     def number(self, value: int) -> Any:
-        """A constant."""
         return ir.Constant(INT64, value)
 
     def entry(self, pointer: Any, *factors: Any) -> Any:

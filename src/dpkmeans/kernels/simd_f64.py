@@ -93,7 +93,6 @@ class _Code:
         self.context, self.builder, self.signature, self.args = context, builder, signature, args
 
     def array(self, i: int) -> Any:
-        """Argument i, an array."""
         return self.context.make_array(self.signature.args[i])(self.context, self.builder, self.args[i])
 
     def _place(self, array: Any, row: Any, kind: Any) -> Any:

@@ -24,16 +24,13 @@ class Method(Protocol):
     @property
     def name(self) -> str:
         """Its name in releases."""
-        ...
 
     @property
     def claim(self) -> Claim:
         """What a run of this method promises at best, derived from its parts; see `claim_of`."""
-        ...
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend from the ledger and release centroids."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -112,11 +112,7 @@ def block_sum_sensitivity(n_clusters: int, box: Bounds) -> Sensitivity:
 
 
 def gupt(
-    *,
-    n_records: int | None = None,
-    step_epsilon: float | None = None,
-    max_iter: int = 100,
-    setting: str = "proved",
+    *, n_records: int | None = None, step_epsilon: float | None = None, max_iter: int = 100, setting: str = "proved"
 ) -> Gupt:
     """Sample and aggregate. `step_epsilon` is one coordinate's budget where the total is to come out bottom-up."""
     each = None if step_epsilon is None else Epsilon.of(step_epsilon, "step_epsilon")

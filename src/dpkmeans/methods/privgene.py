@@ -137,11 +137,7 @@ def _on_grid(places: FloatArray) -> FloatArray:
 
 
 def privgene(
-    *,
-    n_records: int | None = None,
-    n_candidates: int = 200,
-    n_selected: int = 10,
-    setting: str = "proved",
+    *, n_records: int | None = None, n_candidates: int = 200, n_selected: int = 10, setting: str = "proved"
 ) -> PrivGene:
     """Genetic search with private selection; the number of records is public or bought."""
     return PrivGene(record_count(n_records), n_candidates, n_selected, is_paper_setting(setting))

@@ -22,7 +22,6 @@ class RecordCount(Protocol):
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
         """A public or released number of records, between 1 and `MAX_RECORDS`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class PublicCount:
         check_integer(self.n_records, "n_records", most=MAX_RECORDS, hint=hint)
 
     def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
-        """The given number."""
         return float(self.n_records)
 
 

@@ -83,10 +83,7 @@ def _of_certificate(release: Release, certificate: Certificate) -> list[Animatio
     if certificate.step is None:
         return [*frames, AnimationFrame("Fixed point", release.centroids)]
     frames.append(AnimationFrame("One private step on the records", box.from_unit(certificate.step.moved_to)))
-    return [
-        *frames,
-        AnimationFrame("Released centroids: the next step is extrapolated", release.centroids),
-    ]
+    return [*frames, AnimationFrame("Released centroids: the next step is extrapolated", release.centroids)]
 
 
 def _by_iteration(release: Release) -> list[tuple[int, list[PublishedZone]]]:

@@ -31,7 +31,6 @@ class Problem:
 
     @property
     def k(self) -> int:
-        """Number of clusters."""
         return self.data.k
 
 

@@ -58,5 +58,4 @@ class CellStore:
         return [json.loads(there[key]) for key in keys]
 
     def close(self) -> None:
-        """Close the file."""
         self._base.close()

@@ -106,7 +106,6 @@ class Result:
     files: list[Path] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return {"manifest": manifest(self.order, self.datasets), **{k: tables.plain(v) for k, v in self.tables.items()}}
 
 

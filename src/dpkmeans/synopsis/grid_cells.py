@@ -84,13 +84,7 @@ def positions(parts: IntArray) -> IntArray:
 
 @compiled
 def _add_grid(
-    tiles: Float32Array,
-    n: int,
-    box: FloatArray,
-    outer: IntArray,
-    cuts: IntArray,
-    starts: IntArray,
-    table: IntArray,
+    tiles: Float32Array, n: int, box: FloatArray, outer: IntArray, cuts: IntArray, starts: IntArray, table: IntArray
 ) -> None:
     d = tiles.shape[1]
     inside = np.empty(d)

@@ -41,12 +41,7 @@ class Sides:
 
 @compiled
 def _add_sides(
-    tiles: Float32Array,
-    n: int,
-    directions: FloatArray,
-    origin: FloatArray,
-    thresholds: FloatArray,
-    table: IntArray,
+    tiles: Float32Array, n: int, directions: FloatArray, origin: FloatArray, thresholds: FloatArray, table: IntArray
 ) -> None:
     m = directions.shape[1]
     along = np.empty((m, LANES))

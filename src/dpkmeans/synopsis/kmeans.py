@@ -11,14 +11,7 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import PublishedZone
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.settings import (
-    MAX_PASSES,
-    MAX_WORK,
-    PADDING_WEIGHT,
-    PASSES_PER_START,
-    RESTARTS,
-    TYPICAL_PASSES,
-)
+from dpkmeans.synopsis.settings import MAX_PASSES, MAX_WORK, PADDING_WEIGHT, PASSES_PER_START, RESTARTS, TYPICAL_PASSES
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 

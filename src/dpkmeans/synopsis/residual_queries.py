@@ -76,7 +76,6 @@ class ResidualSizes:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One row of bins."""
         return 1, len(self.edges)
 
     @property

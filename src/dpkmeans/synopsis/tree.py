@@ -42,7 +42,6 @@ class Tree:
     def build(
         self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
     ) -> WeightedPoints:
-        """Weighted leaf means."""
         shape_epsilon = epsilon.share(self.shape_share)
         leaf_epsilon = epsilon - shape_epsilon
         depth = math.ceil(math.log2(total.value * float(epsilon) + 1)) + settings.EXTRA_TREE_DEPTH

@@ -81,10 +81,7 @@ def verify(release: Release) -> list[Verdict]:
             release.n_iter == len(every) and release.parameters.get("points") == len(points.weights),
         ),
         Verdict("converged, as it says", release.converged is True),
-        Verdict(
-            "no centroid moved farther than its bound",
-            bool((np.abs(moved_to - fixed) <= allowed + EDGE).all()),
-        ),
+        Verdict("no centroid moved farther than its bound", bool((np.abs(moved_to - fixed) <= allowed + EDGE).all())),
         Verdict(
             "the release is where the synopsis leads from there",
             0 <= apart <= MAX_APART

@@ -64,11 +64,9 @@ class Schedule(Protocol):
     @property
     def splits(self) -> bool:
         """Whether it splits a promised total (top-down)."""
-        ...
 
     def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         """One budget per step."""
-        ...
 
 
 def noisy_mean_budget(step: Epsilon, n_features: int, count_weight: float) -> StepBudget:
@@ -86,7 +84,6 @@ class Free:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
-        """`max_iter` empty budgets."""
         return EqualSteps(StepBudget(), self.max_iter)
 
 
@@ -100,7 +97,6 @@ class PerStep:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
-        """`max_iter` equal budgets."""
         return EqualSteps(StepBudget(zone=self.step), self.max_iter)
 
 

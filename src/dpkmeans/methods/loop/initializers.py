@@ -22,7 +22,6 @@ class Initializer(Protocol):
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
         """First centroids, shape (k, d), in unit coordinates."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,6 @@ class Trajectory:
     moves: list[tuple[StepBudget, Move]] = field(default_factory=list)
 
     def add(self, budget: StepBudget, move: Move) -> None:
-        """Append one step."""
         self.moves.append((budget, move))
         self.centroids = move.centroids
         self.passes += move.passes
@@ -70,7 +69,6 @@ class Update(Protocol):
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
         """New centroids for this step's cells."""
-        ...
 
 
 class CompiledUpdate(Update, Protocol):
@@ -87,7 +85,6 @@ class CompiledUpdate(Update, Protocol):
         rng: Randomness,
     ) -> Trajectory | None:
         """The whole run, or None where this stop rule, engine or ledger needs it step by step."""
-        ...
 
 
 class FinalStep(Protocol):
@@ -95,7 +92,6 @@ class FinalStep(Protocol):
 
     def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """Released centroids, shape (k, d), in unit coordinates."""
-        ...
 
 
 def solve(

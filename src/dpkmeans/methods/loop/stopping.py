@@ -19,11 +19,9 @@ class StopRule(Protocol):
     @property
     def until_repeat(self) -> bool:
         """Whether it ends exactly when an assignment repeats. Then a run can say whether it converged."""
-        ...
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
         """Whether this assignment is the last one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class AfterPlan:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
-        """Never."""
         return False
 
 

@@ -23,14 +23,7 @@ def posterior(
 ) -> IterativeMethod:
     """Lu and Shen with past knowledge: zones point to the turned far point. Label `paper`."""
     return _lu_shen(
-        "posterior",
-        Controller.POSTERIOR,
-        step_epsilon,
-        release_epsilon,
-        init,
-        max_iter,
-        publish_centroids,
-        {},
+        "posterior", Controller.POSTERIOR, step_epsilon, release_epsilon, init, max_iter, publish_centroids, {}
     )
 
 
@@ -73,10 +66,5 @@ def _lu_shen(
         stop=Repeats(),
         final=NoisyCountMean(final),
         publish_centroids=publish_centroids,
-        parameters={
-            "step_epsilon": float(step),
-            "release_epsilon": float(final),
-            "max_iter": max_iter,
-            **more,
-        },
+        parameters={"step_epsilon": float(step), "release_epsilon": float(final), "max_iter": max_iter, **more},
     )

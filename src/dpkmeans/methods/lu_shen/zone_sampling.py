@@ -46,18 +46,11 @@ class RunsZones(Protocol):
     @property
     def runs_zones(self) -> bool:
         """Whether that is faster here than to be asked step by step."""
-        ...
 
     def zone_run(
-        self,
-        start: FloatArray,
-        before: FloatArray,
-        controller: int,
-        epsilons: FloatArray,
-        rng: np.random.Generator,
+        self, start: FloatArray, before: FloatArray, controller: int, epsilons: FloatArray, rng: np.random.Generator
     ) -> tuple[Exact[ZoneHistory], Exact[CellStatistics] | None]:
         """See `kernels.zones.zone_run`; and the repeated cells' statistics, where they repeat."""
-        ...
 
 
 @dataclass(frozen=True)
