@@ -19,10 +19,9 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
-from dpkmeans.data.source import FrameSource
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
-from dpkmeans.errors import BoundsError, BudgetError, DataError, DataTypeError, MethodError, TightBoundsWarning, warn
+from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, TightBoundsWarning, warn
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
 from dpkmeans.methods.registry import make_method
@@ -119,7 +118,6 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     with _account(request, work.name) as account:
         ledger = Ledger(request.epsilon, parent=account)
         data = open_data(X, request.engine)
-        names = request.feature_names or data.names or _column_names(X)
         share = _bounds_share(request, data)
         box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
         offered = guarantee_of(claim_of(work), box, rng)
@@ -138,7 +136,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
     elif isinstance(engine, MemoryEngine) and data.chunks is not None and not box.from_data:
         _warn_of_tight_bounds(box, data.chunks())
-    return Fitted(replace(release, feature_names=names), labels)
+    return Fitted(replace(release, feature_names=request.feature_names or data.names), labels)
 
 
 def _method(request: FitRequest) -> Method:
@@ -213,17 +211,6 @@ def _bounds(request: FitRequest, data: OpenedData) -> Bounds:
         return data.read_bounds()
     except BoundsError as error:
         raise DataError(error.message, hint=error.hint) from None
-
-
-def _column_names(X: Any) -> tuple[str, ...] | None:
-    """The column names of a frame in memory, where they are texts."""
-    frame = X.records if isinstance(X, FrameSource) else X
-    is_arrow = type(frame).__module__.startswith("pyarrow.")
-    names = tuple(frame.schema.names if is_arrow else getattr(frame, "columns", ()))
-    texts = [isinstance(name, str) for name in names]
-    if any(texts) and not all(texts):
-        raise DataTypeError("the names of the columns must all be texts, or none of them; some are. Rename them.")
-    return names if any(texts) else None
 
 
 def _warn_of_tight_bounds(bounds: Bounds, chunks: Iterable[AnyArray]) -> None:

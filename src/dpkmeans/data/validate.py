@@ -34,9 +34,12 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def frame_names(X: Any) -> tuple[str, ...] | None:
-    """The names of a frame's columns, where all are text."""
+    """The names of a frame's columns, if they are text."""
     names = tuple(name for name, _ in frame_columns(X))
-    return names if names and all(isinstance(name, str) for name in names) else None
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) and not all(texts):
+        raise DataTypeError("the names of the columns must all be text, or none of them; some are. Rename them.")
+    return names if any(texts) else None
 
 
 def frame_records(X: Any, whole: str, columns: Sequence[str] | None = None) -> AnyArray:
