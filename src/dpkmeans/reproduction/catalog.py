@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,6 @@ Recipe = Callable[[Sequence[Path]], FloatArray]
 
 AS_IN_PAPER = "as in the paper"
 EXTRA = "not in the paper"
-GITHUB = "https://raw.githubusercontent.com"
-SIPU = "https://cs.uef.fi/sipu/datasets"
-DP_CLUSTERING = f"{GITHUB}/D-Diaa/privateclustering/e873e0bfaa2282617a8e1bd361756104d50d1efb/data"
-BIRCH = f"{GITHUB}/ryh95/uniform-double-kmc2-sampling/facfca3e0ef91aa89ab47504fabf8245b79679a1/data"
 
 
 @dataclass(frozen=True)
@@ -93,80 +91,16 @@ def _numbers(file: Path, n: int) -> FloatArray:
     return np.array(rows)
 
 
-_SOURCES = (
-    DatasetSource(
-        "iris",
-        "Iris",
-        3,
-        (150, 4),
-        "9ff0d3ffbc640861a33276c0f2d4f1c415be9939cb24dee90ffc9c6305225090",
-        AS_IN_PAPER,
-        "UCI Machine Learning Repository, Iris, file iris.data (class dropped)",
-        (("https://archive.ics.uci.edu/ml/machine-learning-databases/iris/iris.data", f"{DP_CLUSTERING}/iris.txt"),),
-    ),
-    DatasetSource(
-        "house",
-        "House",
-        3,
-        (1837, 3),
-        "99f74866124a37696801a126f3aba4e07c60c9bb3489f5e548e3d28199b35d7f",
-        AS_IN_PAPER,
-        "SIPU clustering data sets, House with 5 bits per colour",
-        ((f"{DP_CLUSTERING}/house.txt", f"{SIPU}/house.txt"),),
-    ),
-    DatasetSource(
-        "s1",
-        "S1",
-        15,
-        (5000, 2),
-        "a6bd6d74a5e1d27245cf6daa2771aaad6ae3c8251e538e566dd1d5b5aa4179b6",
-        AS_IN_PAPER,
-        "SIPU clustering data sets, S1",
-        ((f"{SIPU}/s1.txt", f"{DP_CLUSTERING}/s1.txt"),),
-    ),
-    DatasetSource(
-        "birch2",
-        "Birch2",
-        5,
-        (12000, 2),
-        "268f11d43865800a168628043197d800252b105b65c8b96750698cb258e012df",
-        "stand-in: the paper's own 12000 rows of Birch2 were not found",
-        "SIPU clustering data sets, Birch2, random subsets b2-random-10 and b2-random-15",
-        ((f"{BIRCH}/b2-random-10.txt",), (f"{BIRCH}/b2-random-15.txt",)),
-        birch2_subset,
-    ),
-    DatasetSource(
-        "image",
-        "Image",
-        3,
-        (33925, 3),
-        "8b43e1f07cba9c23294ee69e74dd2203f5b5f8a141c40857ae80e1eeac6341ea",
-        "stand-in: 33925 colours of the same picture where the paper has 34112",
-        "USC-SIPI image database, 4.1.05 (House): its distinct RGB triples",
-        (("https://sipi.usc.edu/database/download.php?vol=misc&img=4.1.05",),),
-        distinct_colours,
-    ),
-    DatasetSource(
-        "lifesci",
-        "Lifesci",
-        3,
-        (26733, 10),
-        "308d13283eee804b6bce7d0de2de2e3e40e3bb3350c558d08d159063fe85d54a",
-        AS_IN_PAPER,
-        "Komarek, ds1.10 life sciences (class dropped)",
-        ((f"{GITHUB}/mijungi/dpem_code/13c705c9/data/lifesci.csv",),),
-    ),
-    DatasetSource(
-        "a2",
-        "A2",
-        35,
-        (5250, 2),
-        "de7103abc1e89ef5e8551cb3125e13f79897c3b91b4b48ee9629e5ee35583d8d",
-        EXTRA,
-        "SIPU clustering data sets, A2",
-        ((f"{SIPU}/a2.txt",),),
-    ),
-)
+def _catalog() -> dict[str, DatasetSource]:
+    content = tomllib.loads(files("dpkmeans.reproduction").joinpath("catalog.toml").read_text("utf-8"))
+    recipes = {None: None, "birch2_subset": birch2_subset, "distinct_colours": distinct_colours}
+    found = {}
+    for name, entry in content.items():
+        shape, mirrors = tuple(entry.pop("shape")), tuple(map(tuple, entry.pop("files")))
+        recipe = recipes[entry.pop("recipe", None)]
+        found[name] = DatasetSource(name, shape=shape, files=mirrors, recipe=recipe, **entry)
+    return found
 
-CATALOG = {source.name: source for source in _SOURCES}
+
+CATALOG = _catalog()
 PAPER_SETS = ("iris", "house", "s1", "birch2", "image", "lifesci")
