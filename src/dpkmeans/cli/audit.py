@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.main import DONE, FAULT, VIOLATION
-from dpkmeans.cli.options import Json, all_cores
+from dpkmeans.cli.options import Jobs, Json, all_cores
 from dpkmeans.core.epsilon import format_epsilon
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def audit(
     runs: int | None = None,
     quick: bool = False,
     confidence: float = 0.95,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     out: Path | None = None,
     json: Json = False,
 ) -> int:
@@ -49,12 +49,8 @@ def audit(
         Use a tenth of the default runs, or fewer.
     confidence:
         Probability with which all bounds in the report hold together.
-    jobs:
-        Number of processes; one per core by default.
     out:
         Write all findings here (JSON).
-    json:
-        Print all findings as JSON.
     """
     check_outputs(out)
     with output.status("Preparing the audit"):

@@ -13,11 +13,6 @@ def methods(*, json: Json = False) -> None:
     """List all methods: what each does, what it guarantees, and its source.
 
     Example: dpkmeans methods
-
-    Parameters
-    ----------
-    json:
-        Print them as JSON.
     """
     from dpkmeans.methods.registry import registry
     from dpkmeans.session import DEFAULT_METHOD
@@ -44,8 +39,6 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         Where to write the report.
     picture:
         Write a picture of the towns and the centroids here (PNG).
-    json:
-        Print the result as JSON.
     """
     check_outputs(out, picture)
     from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FEATURES, MAX_FOUND_KM, TOWNS, match, visits

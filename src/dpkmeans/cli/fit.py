@@ -13,10 +13,13 @@ from dpkmeans.cli.options import (
     OWN,
     BoundsText,
     Clusters,
+    Data,
     EngineOptions,
     GuaranteeName,
     Json,
+    PublicCount,
     Reading,
+    Seed,
     Spending,
 )
 
@@ -28,7 +31,7 @@ MAX_WIDTH_RATIO = 20.0
 
 
 def fit(
-    data: Path,
+    data: Data,
     /,
     *,
     k: Clusters = 8,
@@ -39,10 +42,10 @@ def fit(
     guarantee: GuaranteeName = "proved",
     step_epsilon: float | None = None,
     release_epsilon: float | None = None,
-    n_records: int | None = None,
+    n_records: PublicCount = None,
     init: str | None = None,
     max_iter: int | None = None,
-    seed: int | None = None,
+    seed: Seed = None,
     reading: Reading = ANY,
     spending: Spending = OWN,
     place: EngineOptions = LOCAL,
@@ -57,8 +60,6 @@ def fit(
 
     Parameters
     ----------
-    data:
-        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     k:
         Number of clusters.
     bounds_epsilon:
@@ -67,28 +68,20 @@ def fit(
         Total privacy budget. Methods that divide a total need it; for the others it is a cap.
     method:
         Name of a method; for a list see: dpkmeans methods.
-    guarantee:
-        The weakest guarantee to accept.
     step_epsilon:
         Budget of each step (posterior, prior).
     release_epsilon:
         Budget of the last step (posterior, prior).
-    n_records:
-        Number of records, if it is public.
     init:
         Initial centroids: rows, uniform or packing.
     max_iter:
         Largest number of iterations, for methods that stop by themselves.
-    seed:
-        Makes the run repeatable and therefore not private; needs --guarantee none.
     out:
         Write the model to this file (JSON).
     transcript:
         Write the transcript to this file (one JSON object per line).
     report:
         Write a report to this file (HTML).
-    json:
-        Print the release as JSON.
     """
     pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))

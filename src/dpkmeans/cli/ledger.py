@@ -5,17 +5,22 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
-from dpkmeans.cli.options import Json
+from dpkmeans.cli.options import Flag, Json
 from dpkmeans.errors import LedgerError
 
 if TYPE_CHECKING:
     from dpkmeans.privacy.durable.ledger import DataSet
+
+LedgerFile = Annotated[Path, Parameter(help="The ledger's file, on a local disk.")]
+DataName = Annotated[str, Parameter(help="The name of the data set.")]
+Cap = Annotated[float, Parameter(help="The largest total epsilon that all fits together may ever spend on it.")]
+Analyst = Annotated[str | None, Parameter(help="Name to record with the entry; by default your user name.")]
 
 app = App(
     name="ledger",
@@ -26,23 +31,10 @@ app = App(
 
 
 @app.command
-def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
+def create(ledger: LedgerFile, /, *, dataset: DataName, cap: Cap, analyst: Analyst = None, json: Json = False) -> None:
     """Register a data set in a ledger; the ledger is created if it does not exist.
 
     Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5
-
-    Parameters
-    ----------
-    ledger:
-        The ledger's file. Keep it on a local disk.
-    dataset:
-        A name for the data set.
-    cap:
-        The largest total epsilon that all fits together may ever spend on it.
-    analyst:
-        Name to record with the entry; by default your user name.
-    json:
-        Print what is left as JSON.
     """
     from dpkmeans.core.epsilon import Epsilon
     from dpkmeans.privacy.durable.ledger import DurableLedger
@@ -57,23 +49,10 @@ def create(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = N
 
 
 @app.command
-def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None, json: Json = False) -> None:
+def cap(ledger: LedgerFile, /, *, dataset: DataName, cap: Cap, analyst: Analyst = None, json: Json = False) -> None:
     """Change the cap of a data set. The change is recorded as an entry.
 
     Example: dpkmeans ledger cap ledger.db --dataset visits --cap 2
-
-    Parameters
-    ----------
-    ledger:
-        The ledger's file.
-    dataset:
-        The name of the data set.
-    cap:
-        The largest total epsilon that all fits together may ever spend on it.
-    analyst:
-        Name to record with the entry; by default your user name.
-    json:
-        Print what is left as JSON.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
@@ -86,19 +65,15 @@ def cap(ledger: Path, /, *, dataset: str, cap: float, analyst: str | None = None
 
 
 @app.command
-def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> None:
+def show(ledger: LedgerFile, /, *, dataset: str | None = None, json: Json = False) -> None:
     """Show the data sets of a ledger with their caps, what is spent and what is left; with --dataset also the entries.
 
     Example: dpkmeans ledger show ledger.db --dataset visits
 
     Parameters
     ----------
-    ledger:
-        The ledger's file.
     dataset:
         Show this data set alone, with its entries.
-    json:
-        Print it as JSON.
     """
     from dpkmeans.core.epsilon import Epsilon
     from dpkmeans.privacy.durable.ledger import DurableLedger
@@ -118,15 +93,13 @@ def show(ledger: Path, /, *, dataset: str | None = None, json: Json = False) -> 
 
 
 @app.command
-def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> None:
+def export(ledger: LedgerFile, /, *, out: Path | None = None, json: Flag = False) -> None:
     """Print all entries with their hashes, one JSON object per line.
 
     Example: dpkmeans ledger export ledger.db --out entries.jsonl
 
     Parameters
     ----------
-    ledger:
-        The ledger's file.
     out:
         Write here instead of to stdout.
     json:
@@ -145,19 +118,15 @@ def export(ledger: Path, /, *, out: Path | None = None, json: Json = False) -> N
 
 
 @app.command
-def verify(ledger: Path, /, *, head: str | None = None, json: Json = False) -> None:
+def verify(ledger: LedgerFile, /, *, head: str | None = None, json: Json = False) -> None:
     """Check that no entry was changed, removed or inserted. Exit code 4 if the hash chain is broken.
 
     Example: dpkmeans ledger verify ledger.db
 
     Parameters
     ----------
-    ledger:
-        The ledger's file.
     head:
         The head that an earlier check printed. Detects entries that were removed from the end since then.
-    json:
-        Print the result as JSON.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import Header, Json, NullsName, Reading
+from dpkmeans.cli.options import Data, Flag, Header, Json, NullsName, Reading
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from dpkmeans.core.release import Release
     from dpkmeans.engines.open import OpenedData
 
+ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.")]
+
 
 def predict(
-    model: Path,
-    data: Path,
+    model: ModelFile,
+    data: Data,
     /,
     *,
     columns: str | None = None,
@@ -38,10 +40,6 @@ def predict(
 
     Parameters
     ----------
-    model:
-        Model file from: dpkmeans fit --out.
-    data:
-        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes.
     columns:
         Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
     header:
@@ -50,8 +48,6 @@ def predict(
         What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
         Write to this file instead of stdout: Parquet if the name ends in .parquet, otherwise CSV.
-    json:
-        Print them as JSON.
     """
     from dpkmeans.core.release import Release
 
@@ -67,19 +63,15 @@ def predict(
         output.write_labels(labels, out)
 
 
-def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> int:
+def show(model: ModelFile, /, *, verify: Flag = False, json: Json = False) -> int:
     """Show the guarantee, the budget and the centroids of a model file.
 
     Example: dpkmeans show model.json --verify
 
     Parameters
     ----------
-    model:
-        Model file from: dpkmeans fit --out.
     verify:
         Check the certificate of convergence from the model alone; exit code 4 if a statement does not hold.
-    json:
-        Print it as JSON.
     """
     from dpkmeans.core.release import Release
 
@@ -90,19 +82,15 @@ def show(model: Path, /, *, verify: Annotated[bool, Parameter(show_default=False
     return DONE
 
 
-def report(model: Path, /, *, out: Path = Path("report.html"), json: Json = False) -> None:
+def report(model: ModelFile, /, *, out: Path = Path("report.html"), json: Json = False) -> None:
     """Write a report (HTML) about a model file. Needs no records.
 
     Example: dpkmeans report model.json --out report.html
 
     Parameters
     ----------
-    model:
-        Model file from: dpkmeans fit --out.
     out:
         Where to write the report.
-    json:
-        Print where it is as JSON.
     """
     from dpkmeans.core.release import Release
 

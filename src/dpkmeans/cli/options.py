@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpkmeans.engines.open import EngineSpec
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
+DATA_HELP = "CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'."
 BOUNDS_HELP = (
     "Public bounds, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
     'feature, separated by commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read them from the '
@@ -25,10 +26,14 @@ BOUNDS_HELP = (
 
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
 Clusters = Annotated[int, Parameter(name=["--k", "-k"])]
-GuaranteeName = Literal["proved", "paper", "none"]
+Data = Annotated[Path, Parameter(help=DATA_HELP)]
+Flag = Annotated[bool, Parameter(show_default=False)]
+GuaranteeName = Annotated[Literal["proved", "paper", "none"], Parameter(help="The weakest guarantee to accept.")]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
-Json = Annotated[bool, Parameter(show_default=False)]
-
+Jobs = Annotated[int | None, Parameter(help="Number of processes; one per core by default.")]
+Json = Annotated[bool, Parameter(show_default=False, help="Print the result as JSON.")]
+PublicCount = Annotated[int | None, Parameter(help="Number of records, if it is public.")]
+Seed = Annotated[int | None, Parameter(help="Makes the run repeatable and not private; needs --guarantee none.")]
 
 NullsName = Literal["refuse", "midpoint"]
 EngineName = Literal["memory", "stream", "dask", "spark"]

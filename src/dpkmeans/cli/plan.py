@@ -41,8 +41,6 @@ def plan(
     spread:
         A guess of how far records lie from the centre of their cluster in one feature, as a share of the box's side,
         such as 0.05. It must not come from the records. Makes the prediction sharper.
-    json:
-        Print it as JSON.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.errors import BoundsError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dpkmeans.cli import output
-from dpkmeans.cli.options import Json, all_cores
+from dpkmeans.cli.options import Jobs, Json, all_cores
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def reproduce(
     methods: str | None = None,
     k: int | None = None,
     seed: int = 0,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     out: Path = Path("results"),
     json: Json = False,
 ) -> None:
@@ -54,12 +54,8 @@ def reproduce(
         Number of clusters, for a data set that is not the paper's.
     seed:
         Seed of all random numbers.
-    jobs:
-        Number of processes; one per core by default.
     out:
         Folder for finished cells, tables, figures and the manifest.
-    json:
-        Print the tables as JSON.
     """
     with output.status("Preparing"):
         from dpkmeans.reproduction.reproduce import PARTS, Order

@@ -9,7 +9,20 @@ from cyclopts import Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_input, parse_bounds, sides
-from dpkmeans.cli.options import ANY, OWN, BoundsText, Clusters, GuaranteeName, Json, Reading, Spending
+from dpkmeans.cli.options import (
+    ANY,
+    OWN,
+    BoundsText,
+    Clusters,
+    Data,
+    Flag,
+    GuaranteeName,
+    Json,
+    PublicCount,
+    Reading,
+    Seed,
+    Spending,
+)
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import MethodError
 
@@ -20,7 +33,7 @@ MAX_VALUES_OF_K = 1000
 
 
 def synopsis(
-    data: Path,
+    data: Data,
     /,
     *,
     epsilon: float,
@@ -28,11 +41,11 @@ def synopsis(
     bounds: BoundsText = None,
     k: Clusters = 8,
     guarantee: GuaranteeName = "proved",
-    n_records: int | None = None,
-    seed: int | None = None,
+    n_records: PublicCount = None,
+    seed: Seed = None,
     reading: Reading = ANY,
     spending: Spending = OWN,
-    json: Json = False,
+    json: Flag = False,
 ) -> None:
     """Spend epsilon once on weighted points that stand for the records. Later analyses of them cost no further budget.
 
@@ -40,20 +53,12 @@ def synopsis(
 
     Parameters
     ----------
-    data:
-        CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'.
     epsilon:
         Privacy budget to spend.
     out:
         Write the synopsis to this file (JSON).
     k:
         The largest number of clusters that is likely to be of interest.
-    guarantee:
-        The weakest guarantee to accept.
-    n_records:
-        Number of records, if it is public.
-    seed:
-        Makes the run repeatable and therefore not private; needs --guarantee none.
     json:
         Print a description as JSON; the points are in the file.
     """
@@ -127,8 +132,6 @@ def explore(
         Numbers of clusters: 2:20 for 2 to 20, or separated by commas, as in 3,5,8.
     out:
         For a single k: write a model with that many clusters to this file (JSON).
-    json:
-        Print it as JSON.
     """
     from dpkmeans.synopsis.synopsis import Synopsis
 
