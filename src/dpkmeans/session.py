@@ -128,14 +128,16 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             assert data.chunks is not None
             box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls)
         with closing(data.engine(box)) as engine:
+            given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
+            tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())
             release = work.run(engine, k, ledger=ledger, rng=rng)
             labels = None
             if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
                 labels = engine.labels(box.unit_of(release.centroids))
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
-    elif isinstance(engine, MemoryEngine) and data.chunks is not None and not box.from_data:
-        _warn_of_tight_bounds(box, data.chunks())
+    if tight:
+        _warn_of_tight_bounds()
     return Fitted(replace(release, feature_names=request.feature_names or data.names), labels)
 
 
@@ -213,20 +215,27 @@ def _bounds(request: FitRequest, data: OpenedData) -> Bounds:
         raise DataError(error.message, hint=error.hint) from None
 
 
-def _warn_of_tight_bounds(bounds: Bounds, chunks: Iterable[AnyArray]) -> None:
-    """Tell the data holder if the bounds are the extremes of the records, in chunks of shape (n, d).
-
-    After the release is made and settled. The warning is never raised as an error: with such a filter it would be
-    visible from outside whether the records fill their bounds.
-    """
+def _are_extremes(bounds: Bounds, chunks: Iterable[AnyArray]) -> bool:
+    """Whether the bounds are the extremes of the records, in chunks of shape (n, d). For the data holder only."""
     low, high = np.full(bounds.n_features, np.inf), np.full(bounds.n_features, -np.inf)
     for chunk in chunks:
         with np.errstate(over="ignore"):  # a long double may be infinite as a float64
             values = chunk.astype(np.float64, copy=False)
         low, high = np.fmin(low, _fold(np.fmin, values, np.inf)), np.fmax(high, _fold(np.fmax, values, -np.inf))
     gaps = np.concatenate([low - bounds.lower, high - bounds.upper])
-    if not (np.abs(gaps) < bounds.longest_side / GRID).all():
-        return
+    return bool((np.abs(gaps) < bounds.longest_side / GRID).all())
+
+
+def _fold(extreme: np.ufunc, values: AnyArray, initial: float) -> AnyArray:
+    """`extreme` over the rows of `values`, (n, d) -> (d,). Rows side by side: short ones are slow to reduce."""
+    n, d = values.shape
+    rest = n % 64
+    folded = extreme.reduce(values[: n - rest].reshape(-1, 64 * d), initial=initial).reshape(64, d)
+    return np.asarray(extreme.reduce(np.concatenate([folded, values[n - rest :]])))
+
+
+def _warn_of_tight_bounds() -> None:
+    """Warn the data holder, once the release is made. Never an error: a failed fit would show what the records are."""
     warning = TightBoundsWarning(
         "in every feature the smallest and the largest record lie exactly on the bounds. If the bounds, or a scaler "
         "that was applied to the records (such as MinMaxScaler), were computed from these records, the release is not "
@@ -237,11 +246,3 @@ def _warn_of_tight_bounds(bounds: Bounds, chunks: Iterable[AnyArray]) -> None:
         warn(warning)
     except TightBoundsWarning:
         warnings.showwarning(warning, TightBoundsWarning, __file__, 0)
-
-
-def _fold(extreme: np.ufunc, values: AnyArray, initial: float) -> AnyArray:
-    """`extreme` over the rows of `values`, (n, d) -> (d,). Rows side by side: short ones are slow to reduce."""
-    n, d = values.shape
-    rest = n % 64
-    folded = extreme.reduce(values[: n - rest].reshape(-1, 64 * d), initial=initial).reshape(64, d)
-    return np.asarray(extreme.reduce(np.concatenate([folded, values[n - rest :]])))
