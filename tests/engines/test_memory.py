@@ -14,6 +14,7 @@ from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
 from dpkmeans.kernels.simd_f32 import LANES
 
+KEY = bytes(range(16))
 WHY = "a test looks"
 FLOAT32_ERROR = 1e-5
 """Scores are built in float32, so a record may go to a centroid that is farther than the nearest by this."""
@@ -229,7 +230,7 @@ def test_more_centroids_than_a_byte_can_name_are_told_apart():
 @pytest.mark.parametrize("n_blocks", [1, 3, 50])
 def test_blocks_hold_every_record_once(n_blocks):
     X = np.arange(1, 41)[:, None] / 64
-    blocks = list(unit_engine(X).blocks(n_blocks, np.random.default_rng(5)))
+    blocks = list(unit_engine(X).partition(n_blocks, KEY))
     assert len(blocks) == n_blocks
     held = [reveal(b.sample_rows(int(reveal(b.count(), why=WHY)), np.random.default_rng(0)), why=WHY) for b in blocks]
     assert sorted(np.concatenate(held)[:, 0].tolist()) == X[:, 0].tolist()
@@ -239,32 +240,34 @@ def test_one_record_more_changes_one_block_and_no_other():
     X = np.random.default_rng(6).random((60, 2))
 
     def sums(records):
-        blocks = unit_engine(records).blocks(5, np.random.default_rng(7))
+        blocks = unit_engine(records).partition(5, KEY)
         return [statistics(block, [[0.5, 0.5]]).integers().tolist() for block in blocks]
 
     assert sum(a != b for a, b in zip(sums(X), sums(X[:-1]), strict=True)) == 1
 
 
-def test_each_record_is_dealt_uniformly():
-    """χ² of 8000 records over 4 blocks: false alarms 1e-6 of all seeds; the seed is fixed."""
-    blocks = unit_engine(np.zeros((8000, 1))).blocks(4, np.random.default_rng(8))
+def test_different_records_are_spread_uniformly_and_equal_ones_share_a_block():
+    """χ² of 8000 records over 4 blocks: false alarms 1e-6 of all keys; the key is fixed."""
+    blocks = unit_engine(np.arange(8000)[:, None] / 8192).partition(4, KEY)
     counts = [int(reveal(b.count(), why=WHY)) for b in blocks]
     assert sum((c - 2000) ** 2 / 2000 for c in counts) < 30.7
-    assert len(set(counts)) > 1  # dealt by chance, not in turn
+    assert len(set(counts)) > 1  # by chance, not in turn
+    blocks = unit_engine(np.full((50, 1), 0.25)).partition(4, KEY)
+    assert sorted(int(reveal(b.count(), why=WHY)) for b in blocks) == [0, 0, 0, 50]
 
 
 def test_blocks_keep_the_bounds_and_the_grid_of_the_whole():
     box = Bounds.of(([-5, 0], [5, 1]), 2)
     X = np.random.default_rng(9).uniform([-5, 0], [5, 1], (30, 2))
     whole = MemoryEngine.of_records(X, box)
-    parts = list(whole.blocks(3, np.random.default_rng(0)))
+    parts = list(whole.partition(3, KEY))
     assert all(part.bounds is box for part in parts)
     total = sum(statistics(part, [[0.5, 0.5]]).integers() for part in parts)
     assert np.array_equal(total, statistics(whole, [[0.5, 0.5]]).integers())
 
 
 def test_an_empty_block_answers_with_zeros():
-    empty = next(b for b in unit_engine([[0.5]]).blocks(9, np.random.default_rng(0)) if reveal(b.count(), why=WHY) == 0)
+    empty = next(b for b in unit_engine([[0.5]]).partition(9, KEY) if reveal(b.count(), why=WHY) == 0)
     stats = statistics(empty, [[0.5], [0.7]])
     assert (stats.counts.tolist(), stats.sums.tolist(), stats.cost) == ([0, 0], [[0], [0]], 0)
     assert reveal(empty.costs(np.zeros((4, 2, 1))), why=WHY).tolist() == [0, 0, 0, 0]

@@ -334,12 +334,12 @@ def test_row_groups_come_in_runs_of_a_useful_size(tmp_path):
         [pack_batch(batch, BOX) for batch in pieces[1].batches(10**6)]
 
 
-def test_blocks_are_dealt_in_lots_that_fit_in_memory(monkeypatch):
-    monkeypatch.setattr(blocks, "_DEALT_AT_ONCE", 3 * 1000)
+def test_a_partition_is_made_in_lots_that_fit_in_memory(monkeypatch):
+    monkeypatch.setattr(blocks, "_NUMBERS_AT_ONCE", 3 * 1000)
     engine = StreamEngine(open_array(X), BOX, batch_rows=700)
-    many = [reveal(b.count(), why=WHY) for b in engine.blocks(6, np.random.default_rng(1))]
+    many = [reveal(b.count(), why=WHY) for b in engine.partition(6, bytes(16))]
     monkeypatch.undo()
-    once = [reveal(b.count(), why=WHY) for b in engine.blocks(6, np.random.default_rng(1))]
+    once = [reveal(b.count(), why=WHY) for b in engine.partition(6, bytes(16))]
     assert many == once
     assert sum(once) == len(X)
 

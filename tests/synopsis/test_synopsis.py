@@ -188,7 +188,7 @@ def test_a_synopsis_answers_like_an_engine_of_as_many_records():
     )
     assert reveal(synopsis.costs(centroids[None]), why=why).tolist() == [round(mine.cost * GRID)]
     assert reveal(synopsis.count(), why=why) == times.sum()
-    assert sum(reveal(b.count(), why=why) for b in synopsis.blocks(5, rng)) == times.sum()
+    assert sum(reveal(b.count(), why=why) for b in synopsis.partition(5, rng.bytes(16))) == times.sum()
     assert reveal(synopsis.sample_rows(60, rng), why=why).shape == (60, 2)
 
 

@@ -127,10 +127,11 @@ class Engine(Protocol):
         """Largest distance from the middle of the box, per cell and feature, shape (k, d). For local sensitivity."""
         ...
 
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
-        """The records dealt into disjoint blocks, each record independently and uniformly into one of them.
+    def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
+        """The records in disjoint blocks, each record in the one that a keyed function of itself names (`siphash`).
 
-        Independent deals matter: a record more changes one block and no other.
+        So a record more changes one block and no other, in any order of the records and on any engine. Equal records
+        share a block. Within a block the records are sorted.
         """
         ...
 

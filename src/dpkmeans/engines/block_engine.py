@@ -27,8 +27,8 @@ from dpkmeans.engines.block_tasks import (
     Sizes,
     Statistics,
     Task,
-    dealt_block,
     positions_by_part,
+    sorted_block,
     statistics_of,
 )
 from dpkmeans.engines.cost_task import Costs
@@ -40,7 +40,7 @@ A = TypeVar("A")
 MAX_RECORDS = 2**33  # beyond it, float64 sums of grid points are no longer exact
 TOO_MANY = "at most 2^33 records can be summed exactly; there are more. Split the data."
 MAX_COST = 2**42  # numbers (records x features) whose squares, doubled, add up within 64 bits
-_DEALT_AT_ONCE = 2**24  # numbers held while blocks are dealt from a stream
+_NUMBERS_AT_ONCE = 2**24  # of blocks of a partition that are held at once
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class BlockEngine(ABC):
     """Everything an `Engine` answers, from blocks of records that lie somewhere. Stateless: each answer is one pass."""
 
     released = False
+    _n_threads: int = 0  # of blocks of a partition; 0 for one per core
 
     def __init__(self, bounds: Bounds, watch: Watch | None = None) -> None:
         self.bounds = bounds
@@ -108,19 +109,16 @@ class BlockEngine(ABC):
         """Largest distance from the middle of the box, per cell and feature, shape (k, d)."""
         return Exact(self._pass(MaxAbsDeviation(np.array(centroids, dtype=np.float64), self.bounds.unit_box / 2)))
 
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
-        """The records dealt into disjoint blocks, as many at once as fit in a bounded memory; one pass for each lot.
-
-        Which record goes where depends on the order of the rows and on how they are read in pieces.
-        """
+    def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
+        """The records in disjoint blocks; see `Engine`. In lots that fit in bounded memory, a pass each."""
         from dpkmeans.engines.memory import MemoryEngine
 
-        seed = int(rng.integers(2**63))
-        lots = min(n_blocks, -(-self._count() * self.n_features // _DEALT_AT_ONCE)) or 1
+        lots = min(n_blocks, -(-self._count() * self.n_features // _NUMBERS_AT_ONCE)) or 1
         for lot in np.array_split(np.arange(n_blocks), lots):
-            dealt = self._pass(RandomPartition(seed, n_blocks, int(lot[0]), int(lot[-1]) + 1))
+            pieces = self._pass(RandomPartition(key, n_blocks, int(lot[0]), int(lot[-1]) + 1))
             for number in lot.tolist():
-                yield MemoryEngine.of_block(dealt_block(dealt.pop(number, ()), self.n_features), self.bounds)
+                block = sorted_block(pieces.pop(number, ()), self.n_features)
+                yield MemoryEngine.of_block(block, self.bounds, n_threads=self._n_threads)
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different records, shape (n, d). The draw is of row numbers, so it depends on the order of the rows."""

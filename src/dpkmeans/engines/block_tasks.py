@@ -12,15 +12,16 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.query import Query
+from dpkmeans.engines.corner_check import check_corner
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.siphash import hash_points
 
 A = TypeVar("A")
 
 Sample: TypeAlias = list[tuple[IntArray, Float32Array]]
-DealtPiece: TypeAlias = tuple[tuple[int, int], Float32Array]
-Dealt: TypeAlias = dict[int, list[DealtPiece]]
+Pieces: TypeAlias = dict[int, list[Float32Array]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,6 +179,7 @@ class Ask:
 
     def take(self, total: IntArray, block: Block) -> IntArray:
         """Add the block's records."""
+        check_corner(self.query, block.tiles.shape[1])
         self.query.add(block.tiles, block.n, total)
         return total
 
@@ -242,45 +244,45 @@ class Rows:
         return a + b
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomPartition:
-    """The records of the dealt blocks `first` to `stop`, of `n_blocks`: {number: list of (order, records)}.
+    """The records of the blocks `first` to `stop`, of `n_blocks`: {number of the block: pieces of it}.
 
-    Each record is dealt independently and uniformly, by a generator of its block of records: no matter where, how often
-    or in which order the work is done, it goes to the same place.
+    Which block a record belongs to depends on the record and the key alone: no matter where, how often or in which
+    order the work is done, it goes to the same one.
     """
 
-    seed: int
+    key: bytes
     n_blocks: int
     first: int
     stop: int
 
-    def zero(self) -> Dealt:
+    def zero(self) -> Pieces:
         """No records."""
         return {}
 
-    def take(self, total: Dealt, block: Block) -> Dealt:
-        """RandomPartition the block's records."""
-        rng = np.random.default_rng([self.seed, block.part, block.first])
-        number = rng.integers(self.n_blocks, size=block.n)
+    def take(self, total: Pieces, block: Block) -> Pieces:
+        """Add each of the records to its block."""
+        number = (hash_points(block.tiles, block.n, self.key) % np.uint64(self.n_blocks)).astype(np.int64)
         wanted = np.flatnonzero((number >= self.first) & (number < self.stop))
         order = wanted[np.argsort(number[wanted], kind="stable")]
         found, starts = np.unique(number[order], return_index=True)
-        for i, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-            total.setdefault(i, []).append(((block.part, block.first), block.rows(rows)))
+        parts = np.split(order, starts[1:])  # of nothing, one empty part
+        for i, rows in zip(found.tolist(), parts, strict=False):
+            total.setdefault(i, []).append(block.rows(rows))
         return total
 
-    def add(self, a: Dealt, b: Dealt) -> Dealt:
+    def add(self, a: Pieces, b: Pieces) -> Pieces:
         """All of both."""
         for i, pieces in b.items():
             a.setdefault(i, []).extend(pieces)
         return a
 
 
-def dealt_block(pieces: Iterable[DealtPiece], n_features: int) -> Block:
-    """One dealt block, its records in the order of the whole."""
-    ordered = [rows for _, rows in sorted(pieces, key=lambda piece: piece[0])]
-    return block_of_points(np.concatenate([np.empty((0, n_features), np.float32), *ordered]))
+def sorted_block(pieces: Iterable[Float32Array], n_features: int) -> Block:
+    """One block from its pieces, in whatever order they come: its records sorted by their coordinates."""
+    points = np.concatenate([np.empty((0, n_features), np.float32), *pieces])
+    return block_of_points(points[np.lexsort(points.T[::-1])])
 
 
 def positions_by_part(positions: IntArray, sizes: dict[int, int]) -> dict[int, tuple[IntArray, IntArray]]:

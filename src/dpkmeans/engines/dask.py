@@ -20,7 +20,7 @@ from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
 from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
-from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, dealt_block, over_blocks
+from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, block_of_points, over_blocks, sorted_block
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
 
@@ -29,7 +29,7 @@ A = TypeVar("A")
 FAN_IN = 8
 BLOCK_ROWS = 2**16
 PART_NUMBERS = 2**22  # a part holds at least so many, 16 MB packed, unless its file has fewer
-_LOTS = 64  # dealt blocks that are made at once
+_LOTS = 64  # blocks of a partition that are made at once
 
 
 class DaskEngine(BlockEngine):
@@ -83,15 +83,14 @@ class DaskEngine(BlockEngine):
             return super().lloyd(start, max_iter)
         return Exact(cast(LloydEnd, self._submit(lloyd_there, self._parts[0], self.bounds, start, max_iter).result()))
 
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
-        """The records dealt into disjoint blocks, which stay on the workers; see `RandomPartition`."""
-        seed = int(rng.integers(2**63))
+    def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
+        """The records in disjoint blocks, which stay on the workers; see `RandomPartition`."""
         lots = -(-n_blocks // _LOTS)
         for lot in np.array_split(np.arange(n_blocks), lots):
-            task = RandomPartition(seed, n_blocks, int(lot[0]), int(lot[-1]) + 1)
-            dealt = [self._submit(over_blocks, task, part) for part in self._parts]
+            task = RandomPartition(key, n_blocks, int(lot[0]), int(lot[-1]) + 1)
+            pieces = [self._submit(over_blocks, task, part) for part in self._parts]
             for number in lot.tolist():
-                whole = self._submit(gather_dealt, number, self.n_features, dealt)
+                whole = self._submit(gather_block, number, self.n_features, pieces)
                 yield DaskEngine(self._client, [whole], self.bounds)
 
     def close(self) -> None:
@@ -155,7 +154,7 @@ def lloyd_there(blocks: Sequence[Block], bounds: Bounds, start: FloatArray, max_
     else:
         rows = [block.rows(_all(block)) for block in blocks]
         points = np.concatenate([np.empty((0, bounds.n_features), np.float32), *rows])
-        engine = MemoryEngine.of_block(dealt_block([((0, 0), points)], bounds.n_features), bounds, n_threads=1)
+        engine = MemoryEngine.of_block(block_of_points(points), bounds, n_threads=1)
     return reveal(engine.lloyd(start, max_iter), why="stays inside the engine's own answer")
 
 
@@ -163,9 +162,9 @@ def _all(block: Block) -> IntArray:
     return np.arange(block.n)
 
 
-def gather_dealt(number: int, n_features: int, dealt: Sequence[Any]) -> list[Block]:
-    """One dealt block from what each part gave to it, on a worker."""
-    return [dealt_block([piece for part in dealt for piece in part.get(number, ())], n_features)]
+def gather_block(number: int, n_features: int, parts: Sequence[Any]) -> list[Block]:
+    """One block of a partition from what each part gave to it, on a worker."""
+    return [sorted_block([piece for part in parts for piece in part.get(number, ())], n_features)]
 
 
 def add_up(task: Task[A], partial: Sequence[A]) -> A:

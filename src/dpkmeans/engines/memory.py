@@ -16,7 +16,7 @@ from dpkmeans.core.engine import CellStatistics, LloydEnd, cell_sensitivity
 from dpkmeans.core.exact import Exact
 from dpkmeans.data.source import Batch, Source, open_array
 from dpkmeans.engines.block_engine import BlockEngine
-from dpkmeans.engines.block_tasks import Block, Task, block_of_points, over_blocks, sum_of_squares
+from dpkmeans.engines.block_tasks import Block, Task, over_blocks, sum_of_squares
 from dpkmeans.engines.packing import write_batch
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
@@ -133,13 +133,6 @@ class MemoryEngine(BlockEngine):
         counts, sums, centroids = history.counts[last], history.sums[last], history.drawn[last - 1] if last else start
         cost = cost_of(counts, sums, centroids, self._squares())
         return Exact(history), Exact(CellStatistics(counts, sums, cost, 0.0))
-
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[MemoryEngine]:
-        """The records dealt into disjoint blocks, each record independently and uniformly into one of them."""
-        block = rng.integers(n_blocks, size=self._n)
-        order = np.argsort(block, kind="stable")
-        for rows in np.split(order, np.cumsum(np.bincount(block, minlength=n_blocks))[:-1]):
-            yield MemoryEngine.of_block(block_of_points(self._rows(rows)), self.bounds, n_threads=self._n_threads)
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different records, shape (n, d)."""

@@ -19,7 +19,7 @@ from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
 from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
-from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, dealt_block, over_blocks
+from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
 from dpkmeans.engines.dask import PART_NUMBERS, lloyd_there, read_piece
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
@@ -90,20 +90,20 @@ class SparkEngine(BlockEngine):
 
         return cls(session, packed.rdd.mapPartitionsWithIndex(unpack), bounds, **options)
 
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
-        """The records dealt into disjoint blocks, which stay on the executors; see `RandomPartition`."""
-        task = RandomPartition(int(rng.integers(2**63)), n_blocks, 0, n_blocks)
+    def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
+        """The records in disjoint blocks, which stay on the executors; see `RandomPartition`."""
+        task = RandomPartition(key, n_blocks, 0, n_blocks)
         d = self.n_features
         parts = min(n_blocks, self._rdd.getNumPartitions())
-        dealt = (
+        blocks = (
             self._rdd.mapPartitions(lambda blocks: over_blocks(task, blocks).items())
             .groupByKey(parts, lambda number: number % parts)
-            .mapValues(lambda lists: dealt_block([piece for pieces in lists for piece in pieces], d))
+            .mapValues(lambda lists: sorted_block([piece for pieces in lists for piece in pieces], d))
             .persist()
         )
         for number in range(n_blocks):
-            yield _DealtEngine(self._session, dealt, number, parts, self.bounds)
-        dealt.unpersist()
+            yield _PartitionEngine(self._session, blocks, number, parts, self.bounds)
+        blocks.unpersist()
 
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
@@ -131,12 +131,12 @@ class SparkEngine(BlockEngine):
         return cast(A, partial.treeReduce(task.add))
 
 
-class _DealtEngine(BlockEngine):
-    """One dealt block, held by one executor."""
+class _PartitionEngine(BlockEngine):
+    """One block of a partition, held by one executor."""
 
-    def __init__(self, session: Any, dealt: Any, number: int, n_parts: int, bounds: Bounds) -> None:
+    def __init__(self, session: Any, blocks: Any, number: int, n_parts: int, bounds: Bounds) -> None:
         super().__init__(bounds)
-        self._session, self._dealt, self._number, self._part = session, dealt, number, number % n_parts
+        self._session, self._blocks, self._number, self._part = session, blocks, number, number % n_parts
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm, in one go where the records are."""
@@ -150,9 +150,9 @@ class _DealtEngine(BlockEngine):
         number, d = self._number, self.n_features
 
         def answer(items: Iterable[tuple[int, Block]]) -> list[A]:
-            return [function([block for key, block in items if key == number] or [dealt_block((), d)])]
+            return [function([block for key, block in items if key == number] or [sorted_block((), d)])]
 
-        return cast(A, self._session.sparkContext.runJob(self._dealt, answer, [self._part])[0])
+        return cast(A, self._session.sparkContext.runJob(self._blocks, answer, [self._part])[0])
 
 
 def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DataError | None]]:

@@ -80,11 +80,12 @@ class Gupt:
     def _answers(self, engine: Engine, k: int, n_blocks: int, rng: Randomness) -> IntArray:
         """Every block's centroids in whole grid steps, shape (n_blocks, k, d). Exact.
 
-        Each block has a generator of its own, made before the records are dealt: what one block does with it, and
-        how many records there are, changes nothing in another.
+        Each block has a generator of its own, seeded before any record is seen: what one block does with it, and how
+        many records there are, changes nothing in another. A secret key says which block a record belongs to, by the
+        record alone; equal records share a block.
         """
         seeds = rng.generator.integers(2**63, size=n_blocks).tolist()
-        blocks = engine.blocks(n_blocks, rng.generator)
+        blocks = engine.partition(n_blocks, rng.key())
         return np.stack([self._answer(block, k, seed, rng) for block, seed in zip(blocks, seeds, strict=True)])
 
     def _answer(self, block: Engine, k: int, seed: int, rng: Randomness) -> IntArray:

@@ -136,6 +136,10 @@ class Randomness:
         """True unless `secure` made it: nobody can tell by a generator whether it was seeded. Never `proved` then."""
         return not self._fresh
 
+    def key(self) -> bytes:
+        """A key of 128 bits: from the operating system, or from the generator where a run is to be repeated."""
+        return self.generator.bytes(16) if self.seeded else secrets.token_bytes(16)
+
     @classmethod
     def secure(cls) -> Randomness:
         """Fresh from the operating system. No seed, and NumPy's global seed least of all, has a say in it."""

@@ -18,10 +18,12 @@ from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.core.release import Release
+from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.kernels.score_range import cost_sensitivity
+from dpkmeans.kernels.siphash import hash_points
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import codec
@@ -162,12 +164,12 @@ class Synopsis:
         np.maximum.at(reach, labels, np.abs(self.data.points - self.bounds.unit_box / 2))
         return Exact(reach)
 
-    def blocks(self, n_blocks: int, rng: np.random.Generator) -> Iterator[Engine]:
-        """The points dealt into blocks, each independently and uniformly."""
-        block = rng.integers(n_blocks, size=len(self.data.points))
+    def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
+        """The points in blocks, as records would be; see `Engine`."""
+        block = block_of_points(self.data.points)
+        number = hash_points(block.tiles, block.n, key) % np.uint64(n_blocks)
         for b in range(n_blocks):
-            chosen = block == b
-            yield replace(self, data=WeightedPoints(self.data.points[chosen], self.data.weights[chosen]))
+            yield replace(self, data=WeightedPoints(self.data.points[number == b], self.data.weights[number == b]))
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different points, drawn by weight, shape (n, d)."""

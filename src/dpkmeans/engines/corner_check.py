@@ -1,0 +1,34 @@
+"""Once per process and kind of query: what its compiled code adds for one record is what the query declares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkmeans._typing import IntArray
+from dpkmeans.core.query import Query
+from dpkmeans.errors import BudgetError
+from dpkmeans.kernels.simd_f32 import LANES
+
+_FAR = 2.0**30  # beyond the upper corner of every box: every offset is clipped there, so that the bounds are reached
+_CHECKED: set[type] = set()
+
+
+def check_corner(query: Query, n_features: int) -> None:
+    """Refuse a query whose code adds more than it declares, or so little that no bound is reached."""
+    if type(query) in _CHECKED:
+        return
+    tile = np.zeros((1, n_features, LANES), np.float32)
+    tile[0, :, 0] = _FAR
+    added: IntArray = np.zeros(query.shape, np.int64)
+    query.add(tile, 1, added)
+    declared, rows = query.sensitivity, np.flatnonzero(added.any(axis=1))
+    sizes = [abs(entry) for entry in added[rows].ravel().tolist()]
+    norms = {"l1": sum(sizes), "l2_squared": sum(size**2 for size in sizes), "linf": max(sizes, default=0)}
+    bounds = {norm: bound for norm in norms if (bound := getattr(declared, norm)) is not None}
+    within = all(norms[norm] <= bound for norm, bound in bounds.items()) and (len(rows) <= 1 or not declared.one_row)
+    if not within or all(norms[norm] < bound for norm, bound in bounds.items()):
+        raise BudgetError(
+            f"the compiled code of {type(query).__name__} does not add what its query declares: nothing is released. "
+            "Delete the folders of compiled code (__pycache__, or NUMBA_CACHE_DIR), and install the package again."
+        )
+    _CHECKED.add(type(query))
