@@ -290,3 +290,22 @@ def test_an_account_and_a_ledger_in_memory_do_not_count_twice_in_a_forked_child(
     )
     assert [line.split(". ")[0] for line in said.splitlines()] == ["This ledger came into this process by a fork"] * 4
     assert spent(path) == Epsilon.of(1.0)
+
+
+def test_a_child_draws_other_noise_than_its_parent(path):
+    """Equal by chance with a probability below 2^-400: 16 draws of a scale of 2^30."""
+    said = run(
+        path,
+        """
+        from fractions import Fraction
+        from dpkmeans.privacy.randomness import SecureNoise
+
+        def draw():
+            print(SecureNoise().laplace(np.zeros(16, np.int64), Fraction(2**30)).tolist(), flush=True)
+
+        draw()
+        assert os.waitpid(in_child(draw), 0)[1] == 0
+        draw()
+        """,
+    )
+    assert len(set(said.splitlines())) == 3
