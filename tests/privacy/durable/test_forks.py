@@ -17,6 +17,8 @@ from dpkmeans import DurableLedger
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import BudgetError
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 import multiprocessing, os, sys, threading, time, warnings
 warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
