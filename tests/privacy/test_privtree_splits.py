@@ -34,7 +34,7 @@ def bias_of(scale: float) -> int:
     return math.ceil(scale * PrivTreeSplits.LN2_ABOVE)
 
 
-def law(cells: tuple[int, ...], scale: float, bias: int, most_leaves: int) -> dict[frozenset, float]:
+def law(cells: tuple[int, ...], scale: float, bias: int, max_leaves: int) -> dict[frozenset, float]:
     """The probability of every shape, by following all outcomes node by node, level by level, from the left."""
     deepest = len(cells).bit_length() - 1
     found: dict[frozenset, float] = {}
@@ -49,7 +49,7 @@ def law(cells: tuple[int, ...], scale: float, bias: int, most_leaves: int) -> di
             found[shape] = found.get(shape, 0.0) + probability
             return
         (depth, prefix), *rest = queue
-        if depth == deepest or n_leaves == most_leaves:
+        if depth == deepest or n_leaves == max_leaves:
             follow(rest, [*leaves, (depth, prefix)], n_leaves, probability)
             return
         splits = float(above(-max(count(depth, prefix) - depth * bias, -bias), scale))
@@ -108,18 +108,18 @@ def test_a_split_loses_at_most_what_the_proof_says_and_a_leaf_the_other_way_at_m
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
-@pytest.mark.parametrize("most_leaves", [1, 3, 100])
-def test_no_shape_of_a_small_tree_tells_more_than_epsilon_with_any_cap_on_leaves(epsilon, most_leaves):
+@pytest.mark.parametrize("max_leaves", [1, 3, 100])
+def test_no_shape_of_a_small_tree_tells_more_than_epsilon_with_any_cap_on_leaves(epsilon, max_leaves):
     """Counts in 4 cells, among them those at which the bias bites, and every neighbour, shape by shape."""
     scale = float(_scale(Epsilon.of(epsilon), PrivTreeSplits.LOSSES, SecureNoise()))
     bias = bias_of(scale)
     worst = 0.0
     for cells in itertools.product((0, 1, bias, 2 * bias), repeat=4):
-        mine = law(cells, scale, bias, most_leaves)
+        mine = law(cells, scale, bias, max_leaves)
         assert abs(sum(mine.values()) - 1) < 1e-9
         for place in range(4):
             more = tuple(c + (i == place) for i, c in enumerate(cells))
-            theirs = law(more, scale, bias, most_leaves)
+            theirs = law(more, scale, bias, max_leaves)
             assert mine.keys() == theirs.keys()
             worst = max(worst, *(abs(math.log(theirs[s] / mine[s])) for s in mine if min(mine[s], theirs[s]) > 1e-12))
     assert worst <= epsilon * (1 + 1e-3)
@@ -142,19 +142,19 @@ def counted(cells) -> Exact:
 # --- the law that is drawn --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most_leaves", [3, 100])
+@pytest.mark.parametrize("max_leaves", [3, 100])
 @pytest.mark.parametrize(("rng", "runs"), [(Randomness.secure(), 3000), (Randomness.with_seed(1), 8000)])
-def test_shapes_are_drawn_by_their_law_and_by_no_smaller_scale(most_leaves, rng, runs):
+def test_shapes_are_drawn_by_their_law_and_by_no_smaller_scale(max_leaves, rng, runs):
     """False alarms: 1e-6 each, by a χ² test over shapes that are expected at least 5 times."""
     cells, epsilon = (6, 1, 0, 4), Epsilon.of(1.0)
-    mechanism = PrivTreeSplits(epsilon, most_leaves)
+    mechanism = PrivTreeSplits(epsilon, max_leaves)
     seen: Counter = Counter()
     for _ in range(runs):
         depths, prefixes = mechanism.release(counted(cells), ledger=Ledger(), rng=rng, label="shape")
         seen[frozenset(zip(depths.tolist(), prefixes.tolist(), strict=True))] += 1
 
     def p_value(scale: float) -> float:
-        expected = law(cells, scale, bias_of(scale), most_leaves)
+        expected = law(cells, scale, bias_of(scale), max_leaves)
         assert set(seen) <= set(expected)
         often = [shape for shape in expected if runs * expected[shape] >= 5]
         observed = [seen[shape] for shape in often] + [runs - sum(seen[shape] for shape in often)]
@@ -171,13 +171,13 @@ def test_shapes_are_drawn_by_their_law_and_by_no_smaller_scale(most_leaves, rng,
 
 def test_leaves_tile_the_cells_and_never_pass_the_cap():
     rng = np.random.default_rng(0)
-    for most_leaves in (1, 2, 7, 64):
+    for max_leaves in (1, 2, 7, 64):
         for seed in range(20):
             cells = rng.integers(0, 200, 64) * (rng.random(64) < 0.3)
-            depths, prefixes = PrivTreeSplits(Epsilon.of(1.0), most_leaves).release(
+            depths, prefixes = PrivTreeSplits(Epsilon.of(1.0), max_leaves).release(
                 counted(cells), ledger=Ledger(), rng=Randomness.with_seed(seed), label="shape"
             )
-            assert 1 <= len(depths) <= most_leaves
+            assert 1 <= len(depths) <= max_leaves
             covered = np.concatenate(
                 [np.arange(p << (6 - h), (p + 1) << (6 - h)) for h, p in zip(depths, prefixes, strict=True)]
             )

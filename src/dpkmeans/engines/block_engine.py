@@ -1,6 +1,6 @@
 """Records in blocks, wherever the blocks are.
 
-A task goes to the blocks, partial answers come back, and only these travel; see `tasks`. An engine says where the
+A task goes to the blocks, partial answers come back, and only these travel; see `block_tasks`. An engine says where the
 blocks are, in one method.
 """
 

@@ -21,8 +21,8 @@ from dpkmeans.privacy.randomness import Randomness
 if TYPE_CHECKING:
     from dpkmeans.data.source import Nulls
 
-SMALLEST, LARGEST = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
-EXPONENTS = LARGEST - SMALLEST + 1
+MIN_EXPONENT, MAX_EXPONENT = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
+EXPONENTS = MAX_EXPONENT - MIN_EXPONENT + 1
 CELLS = 2 * EXPONENTS + 1
 FALSE_CELL = 1e-3  # chance that some empty cell widens the box
 TO_ZERO = 4.0  # a positive feature whose lower edge is below upper/4 starts at 0
@@ -36,8 +36,8 @@ def cells_of(values: AnyArray) -> IntArray:
     A positive value in [2^(e-1), 2^e) belongs to exponent e. Reads each value by itself alone.
     """
     exponent = np.frexp(values)[1].astype(np.int64)
-    exponent = np.where(np.isinf(values), LARGEST, exponent)
-    rank = np.clip(exponent, SMALLEST - 1, LARGEST) - (SMALLEST - 1)
+    exponent = np.where(np.isinf(values), MAX_EXPONENT, exponent)
+    rank = np.clip(exponent, MIN_EXPONENT - 1, MAX_EXPONENT) - (MIN_EXPONENT - 1)
     rank = np.where(values == 0, 0, rank)
     cells: IntArray = EXPONENTS + np.where(values < 0, -rank, rank)
     return cells
@@ -45,7 +45,7 @@ def cells_of(values: AnyArray) -> IntArray:
 
 def edges() -> FloatArray:
     """Borders of the cells, shape (CELLS + 1,)."""
-    powers = np.ldexp(1.0, np.arange(SMALLEST - 1, LARGEST + 1))
+    powers = np.ldexp(1.0, np.arange(MIN_EXPONENT - 1, MAX_EXPONENT + 1))
     return np.concatenate([-powers[::-1], powers])
 
 

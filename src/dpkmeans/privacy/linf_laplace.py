@@ -24,14 +24,14 @@ from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.privacy.randomness import SATURATED, NoiseSource
 
 WORD = 62
-ROOM = 2**61
+MAX_NORM = 2**61
 """Norms up to here are added in 64 bits; beyond, in Python integers."""
 
 
 def cube_noise(source: NoiseSource, rows: int, dims: int, scale: Fraction) -> AnyArray:
     """Independent rows of noise, shape (rows, dims): int64, or Python integers where one would not fit."""
     parts = source.geometric(rows * dims, scale).reshape(rows, dims)
-    if parts.max() >= ROOM // (dims + 1):
+    if parts.max() >= MAX_NORM // (dims + 1):
         parts = _resume(source, parts, scale)
     return on_shell(source, parts.sum(axis=1) + offsets(source, rows, dims, scale), dims)
 

@@ -123,7 +123,7 @@ class PrivTreeSplits:
     """
 
     epsilon: Epsilon
-    most_leaves: int
+    max_leaves: int
 
     LOSSES: ClassVar[int] = 3  # along a path, in units of 1/λ
     LN2_ABOVE: ClassVar[Fraction] = Fraction(6931471805599454, 10**16)
@@ -153,7 +153,7 @@ class PrivTreeSplits:
         for depth, counts in enumerate(levels[:-1]):
             biased = np.maximum(counts[tested] - depth * bias, -bias)
             splits = rng.noise.laplace(biased, scale) > 0
-            splits &= np.cumsum(splits) <= self.most_leaves - n_leaves
+            splits &= np.cumsum(splits) <= self.max_leaves - n_leaves
             n_leaves += int(splits.sum())
             depths.append(np.full(int((~splits).sum()), depth))
             prefixes.append(tested[~splits])
