@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 
 
 def many_fits(repeats: int) -> dict[str, float]:
-    """CPU time of 300 fits of b and d by scikit-learn over ours, from 300 starts. Ours packs the records once."""
+    """CPU time of 300 fits of b and d by scikit-learn over dpkmeans, which packs the records once for 300 starts."""
     from sklearn.cluster import KMeans
 
     out = {}
@@ -96,7 +96,7 @@ def peak_memory() -> dict[str, dict[str, float]]:
 
 
 def fit(X: np.ndarray, k: int, passes: int, n_threads: int = 1) -> Callable[[], Any]:
-    """A fit of ours, packing included."""
+    """A fit of dpkmeans, packing included."""
     box, start = Bounds.of((0.0, 1.0), X.shape[1]), rows(X, k)
     return lambda: MemoryEngine.of_records(X, box, n_threads=n_threads).lloyd(start, passes)
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader of a stranger's bytes. A target lets typed errors end quietly, and no others."""
+"""What is fuzzed: every reader of untrusted bytes. A target swallows typed errors, and no others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _in_file(data: bytes, suffix: str) -> Path:
 
 
 def _quietly(read: Callable[[Path], None], data: bytes, suffix: str) -> bool:
-    """Whether the file was taken. Any error that is not ours passes through."""
+    """Whether the file was accepted. Errors that are not typed pass through."""
     path = _in_file(data, suffix)
     try:
         read(path)
@@ -148,7 +148,7 @@ def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def mutate_json(data: bytes, rng: random.Random) -> bytes:
-    """Change values inside the content, and make the checksum match again, as a stranger would."""
+    """Change values inside the content, and make the checksum match again, as a forger would."""
     wrapper = json.loads(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         _change(wrapper["content"], rng)

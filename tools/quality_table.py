@@ -68,8 +68,8 @@ def ahead(cell: Cell) -> list[str]:
 def line(cell: Cell) -> list[str]:
     """One line of the table."""
     notes = (["target missed"] if misses(cell) else []) + [f"`{name}` is better" for name in ahead(cell)]
-    ours, others = f"**{shown(cell[METHOD])}**", [shown(cell[name]) for name in (*BASELINES, "lloyd")]
-    return [TITLES[cell["set"]], f"{cell['epsilon']:g}", target_of(cell), ours, *others, ", ".join(notes)]
+    own, others = f"**{shown(cell[METHOD])}**", [shown(cell[name]) for name in (*BASELINES, "lloyd")]
+    return [TITLES[cell["set"]], f"{cell['epsilon']:g}", target_of(cell), own, *others, ", ".join(notes)]
 
 
 def table(cells: list[Cell]) -> str:
@@ -93,5 +93,5 @@ if __name__ == "__main__":
     PAGE.write_text(TABLE.sub(lambda _: table(found), page, count=1), "utf-8")
     for cell in found:
         if misses(cell) or ahead(cell):
-            told = {name: round(cell[name], 4) for name in (METHOD, *ahead(cell))}
-            print(TITLES[cell["set"]], cell["epsilon"], "target", target_of(cell), told)
+            values = {name: round(cell[name], 4) for name in (METHOD, *ahead(cell))}
+            print(TITLES[cell["set"]], cell["epsilon"], "target", target_of(cell), values)

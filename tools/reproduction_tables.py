@@ -40,14 +40,14 @@ def by_set(rows: list[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
 def passes(rows: list[Row], method: str) -> Lines:
     """Passes of a strategy and of Lloyd's algorithm, with the paper's figures."""
     column = "paper_passes" if method == "posterior" else "paper_passes_beside_prior"
-    names = ["Lloyd, paper", "Lloyd, ours", "difference", f"{method}, paper", f"{method}, ours"]
-    lines = [["", *names, "ratio, paper", "ratio, ours", "difference"]]
+    names = ["Lloyd, paper", "Lloyd, measured", "difference", f"{method}, paper", f"{method}, measured"]
+    lines = [["", *names, "ratio, paper", "ratio, measured", "difference"]]
     for title, found in by_set(rows):
-        lloyd, ours = found["lloyd"], found[method]
+        lloyd, own = found["lloyd"], found[method]
         more = float(lloyd["passes"]) / float(lloyd[column]) - 1
-        lines.append([title, lloyd[column], number(lloyd, "passes", 2), f"{100 * more:+.1f} %", ours["paper_passes"]])
-        lines[-1] += [number(ours, "passes", 2), f"{float(ours['paper_ratio']):.2f}", number(ours, "ratio", 3)]
-        lines[-1].append(f"{float(ours['ratio_difference']):+.3f}")
+        lines.append([title, lloyd[column], number(lloyd, "passes", 2), f"{100 * more:+.1f} %", own["paper_passes"]])
+        lines[-1] += [number(own, "passes", 2), f"{float(own['paper_ratio']):.2f}", number(own, "ratio", 3)]
+        lines[-1].append(f"{float(own['ratio_difference']):+.3f}")
     return lines
 
 
@@ -82,7 +82,7 @@ def theorems(rows: list[Row], _: str) -> Lines:
         limits = sorted({f"{float(row['allowed']):.3g}" for row in found}, key=float)
         lines.append([claim, found[0]["says"], span(f"{least:.3g}", f"{most:.3g}"), span(limits[0], limits[-1])])
         verdicts = {word: [row["title"] for row in found if row["verdict"] == word] for word in verdict_words(found)}
-        lines[-1].append("; ".join(told(word, titles, len(found)) for word, titles in verdicts.items()))
+        lines[-1].append("; ".join(in_words(word, titles, len(found)) for word, titles in verdicts.items()))
     return lines
 
 
@@ -91,7 +91,7 @@ def verdict_words(rows: list[Row]) -> list[str]:
     return sorted({row["verdict"] for row in rows}, key=lambda word: (word != "fails", word))
 
 
-def told(word: str, titles: list[str], n_all: int) -> str:
+def in_words(word: str, titles: list[str], n_all: int) -> str:
     """A verdict and where it holds."""
     strong = f"**{word}**" if word == "fails" else word
     return strong if len(titles) == n_all else f"{strong} on {', '.join(titles)}"
@@ -109,7 +109,7 @@ def theorem_3(rows: list[Row], _: str) -> Lines:
         if row["claim"] == "Theorem 3":
             note = row["note"].removeprefix("m: ")
             lines.append([row["title"], number(row | {"measured_error": row["error"]}, "measured", 3)])
-            lines[-1] += [f"{float(row['allowed']):.3f}", note, told(row["verdict"], [], 0)]
+            lines[-1] += [f"{float(row['allowed']):.3f}", note, in_words(row["verdict"], [], 0)]
     return lines
 
 

@@ -5,7 +5,7 @@
 # ---
 # %% [markdown]
 # # Attacking the paper's release
-# In one dimension, a published posterior zone and the previous centroid give the exact mean away.
+# In one dimension, a published posterior zone and the previous centroid reveal the exact mean.
 # %%
 import numpy as np
 

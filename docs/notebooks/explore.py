@@ -5,7 +5,7 @@
 # ---
 # %% [markdown]
 # # Exploring k for free
-# ε is spent once, on a synopsis. Every k after that costs nothing.
+# ε is spent once, on a synopsis. Every k after that is post-processing.
 # %%
 from matplotlib.figure import Figure
 

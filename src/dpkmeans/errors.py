@@ -95,7 +95,7 @@ class DPKMeansWarning(Explained, UserWarning):
 
 
 class NotConvergedWarning(DPKMeansWarning):
-    """`max_iter` ended a run that would otherwise have stopped by itself."""
+    """`max_iter` ended a run before it converged."""
 
 
 class WeakSignalWarning(DPKMeansWarning):

@@ -34,7 +34,7 @@ SENSITIVITY = 64
 
 
 class Releases(Protocol):
-    """A mechanism, ours or a mutant."""
+    """A mechanism or a mutant."""
 
     @property
     def epsilon(self) -> Epsilon:

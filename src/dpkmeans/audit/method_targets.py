@@ -138,7 +138,7 @@ def synopsis_scores(pair: Pair) -> tuple[Score, ...]:
 def method_target(
     method: Method, epsilon: float | None, *, name: str | None = None, pairs: Sequence[Pair] | None = None
 ) -> Target:
-    """A target for any method value, ours or yours, that is claimed to be private for what its ledger records.
+    """A target for any method value, built in or your own, that claims the ε that its ledger records.
 
     `epsilon` is the promised total, None for methods that take none.
     """

@@ -148,7 +148,7 @@ def print_towns(found: Iterable[Found]) -> None:
 
 
 def _ending(release: Release) -> str:
-    return {True: ", stopped by itself", False: ", ended by max_iter", None: ""}[release.converged]
+    return {True: ", converged", False: ", stopped by max_iter", None: ""}[release.converged]
 
 
 def _short(value: float) -> str:
@@ -169,7 +169,7 @@ def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: 
 
 
 def show_pass(report: PassReport) -> None:
-    """One line on stderr after each pass, for whoever runs it."""
+    """One line on stderr after each pass, for the data holder."""
     speed = report.rows / max(report.seconds, 1e-9)
     note(f"pass {report.number}: {report.seconds:.3g} s, {speed:.3g} rows per second")
 

@@ -45,7 +45,7 @@ _NUMBERS_AT_ONCE = 2**24  # of blocks of a partition that are held at once
 
 @dataclass(frozen=True)
 class PassReport:
-    """One pass over the records, for the eyes of whoever runs it: the number of records is private."""
+    """One pass over the records, for the data holder: the number of records is private."""
 
     number: int
     rows: int

@@ -63,7 +63,7 @@ class Task(Protocol[A]):
         ...
 
     def take(self, total: A, block: Block) -> A:
-        """`total` with the block added; it may be changed in place. The block is not kept; its room is used again."""
+        """`total` with the block added; it may be changed in place. The block is not kept; its buffer is reused."""
         ...
 
     def add(self, a: A, b: A) -> A:

@@ -74,7 +74,7 @@ def _write_add_nearest(context: Any, builder: Any, signature: Any, args: Any) ->
     away = builder.fsub(code.load(x, j), code.everywhere(middle))
     moved = builder.call(code.function("fma", 3), [code.everywhere(back), away, row(last)])
     (best,) = code.fold(0, last, [moved], lower)
-    # beside 1.5 * 2^52 a double has no room for fractions, and its last bits are the rounded number
+    # 1.5 * 2^52 plus a number has no bits for fractions: the low bits hold the rounded number
     rounded = builder.fadd(best, ir.Constant(ROW, [1.5 * 2.0**52] * LANES))
     folded = code.fold_lanes(builder.bitcast(rounded, LABELS))
     kind = folded.type

@@ -50,9 +50,9 @@ def nearest(columns: FloatArray, centroids: FloatArray, best: FloatArray, labels
             x, at, other = columns[d - 1, start : start + n], centroids[a, d - 1], centroids[b, d - 1]
             for w in range(n):
                 square = first[w] + (x[w] - at) * (x[w] - at)
-                rival = second[w] + (x[w] - other) * (x[w] - other)
-                which = b if rival < square else a
-                square = rival if rival < square else square
+                candidate = second[w] + (x[w] - other) * (x[w] - other)
+                which = b if candidate < square else a
+                square = candidate if candidate < square else square
                 label[w] = which if square < lowest[w] else label[w]
                 lowest[w] = square if square < lowest[w] else lowest[w]
 

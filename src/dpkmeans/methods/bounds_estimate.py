@@ -21,7 +21,7 @@ from dpkmeans.privacy.randomness import Randomness
 if TYPE_CHECKING:
     from dpkmeans.data.source import Nulls
 
-MIN_EXPONENT, MAX_EXPONENT = -32, 64  # exponents of two; what is smaller counts as 0, what is larger as the largest
+MIN_EXPONENT, MAX_EXPONENT = -32, 64  # powers of two; smaller values count as 0, larger ones as the largest
 EXPONENTS = MAX_EXPONENT - MIN_EXPONENT + 1
 CELLS = 2 * EXPONENTS + 1
 FALSE_CELL = 1e-3  # chance that some empty cell widens the box

@@ -26,7 +26,7 @@ ENTRY_POINT_GROUP = "dpkmeans.methods"
 class MethodSpec:
     """One line of the registry: how to make the method, what it is, what it promises, where it comes from.
 
-    A method that promises `proved` names the page of its proof; ours lie in the folder proofs/.
+    A method that promises `proved` names the page of its proof; those of this package are in the folder proofs/.
     """
 
     name: str
@@ -76,7 +76,7 @@ _ENTRIES = (
 
 @cache
 def registry() -> dict[str, MethodSpec]:
-    """All methods by name: ours first, then those that installed packages add. Ours cannot be replaced."""
+    """All methods by name: the built-in ones, then those of installed packages, which cannot replace them."""
     entries = {entry.name: entry for entry in _ENTRIES}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         added = point.load()

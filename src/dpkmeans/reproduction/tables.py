@@ -183,5 +183,5 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _minus(ours: float, theirs: float | None) -> float | None:
-    return None if theirs is None else ours - theirs
+def _minus(measured: float, paper: float | None) -> float | None:
+    return None if paper is None else measured - paper

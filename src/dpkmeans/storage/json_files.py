@@ -128,7 +128,7 @@ def _write_readable(path: str | Path, kind: str, text: str) -> None:
 
 
 def too_large(raw: bytes) -> bool:
-    """Whether there are more bytes, lists or values in a JSON text than a file of ours has. Counts, parses nothing."""
+    """Whether there are more bytes, lists or values in a JSON text than this package writes. Counts, parses nothing."""
     return len(raw) > MAX_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_LISTS or raw.count(b",") >= MAX_VALUES
 
 
@@ -140,7 +140,7 @@ def _read(source: Path, kind: str) -> bytes:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise FileError(f"cannot read {source}: {why}.") from None
     if too_large(raw):
-        raise FileError(f"{source} is larger than any {kind} file of ours; it was not read.")
+        raise FileError(f"{source} is larger than any {kind} file that this package writes; it was not read.")
     return raw
 
 

@@ -1,4 +1,4 @@
-"""Methods on a private synopsis: ε is spent once, and what follows converges for nothing. Proof: proofs/synopsis.md."""
+"""Methods on a private synopsis: ε is spent once; what follows is post-processing. Proof: proofs/synopsis.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Synopsis`: released weighted points that answer like records, for nothing."""
+"""`Synopsis`: released weighted points that answer queries like records, at no privacy cost."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class NoisyMean:
 class LocalNoisyMean:
     """`NoisyMean` with noise scaled to the farthest record of each cell (local sensitivity). Label `paper`.
 
-    For reproducing the paper's experiments only: the scale itself gives records away.
+    For reproducing the paper's experiments only: the scale itself reveals records.
     """
 
     claim: ClassVar[Claim] = Claim.PAPER_SETTING

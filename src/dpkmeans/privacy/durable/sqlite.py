@@ -146,7 +146,7 @@ def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _checked(path: Path, how: str) -> sqlite3.Connection:
-    """A connection to a ledger of ours; anything else is an error. An untrusted file runs nothing."""
+    """A connection to a ledger file; anything else is an error. An untrusted file runs no code."""
     connection = _connect(path, how)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -259,7 +259,7 @@ def clear_errors(path: Path) -> Iterator[None]:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         raise LedgerError(f"{path} is read-only, so nothing can be spent. Give write permission to it and its folder.")
     if code == sqlite3.SQLITE_FULL:
-        raise LedgerError(f"the disk of {path} is full. Nothing was spent, and nothing was drawn. Make room.")
+        raise LedgerError(f"the disk of {path} is full. Nothing was spent, and nothing was drawn. Free some space.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise LedgerError(f"{path} is in use by other processes for too long. Nothing was spent. Try again.")
     if code == sqlite3.SQLITE_CANTOPEN:
