@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.core.engine import CellStatistics, Engine
+from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels import zones as kernel
 from dpkmeans.kernels.zones import ZoneHistory, zone_step
 from dpkmeans.methods.loop.budgets import StepBudget
@@ -38,19 +39,6 @@ class Controller(IntEnum):
     def passes(self) -> int:
         """Passes over the records in one step."""
         return 1 if self is Controller.POSTERIOR else 2
-
-
-class RunsZones(Protocol):
-    """An engine that makes steps of a zone strategy by itself, as `MemoryEngine` does."""
-
-    @property
-    def runs_zones(self) -> bool:
-        """Whether that is faster here than to be asked step by step."""
-
-    def zone_run(
-        self, start: FloatArray, before: FloatArray, controller: int, epsilons: FloatArray, rng: np.random.Generator
-    ) -> tuple[Exact[ZoneHistory], Exact[CellStatistics] | None]:
-        """See `kernels.zones.zone_run`; and the repeated cells' statistics, where they repeat."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +74,14 @@ class ZoneSampling:
         rng: Randomness,
     ) -> Trajectory | None:
         """The whole run, where the engine makes steps by itself and the ledger has no reason to refuse one."""
-        if not (stop.until_repeat and ledger.refuses_nothing and getattr(engine, "runs_zones", False)):
+        if not (
+            stop.until_repeat and ledger.refuses_nothing and isinstance(engine, MemoryEngine) and engine.runs_zones
+        ):
             return None
-        return self.run_with_history(cast(RunsZones, engine), start, plan, ledger=ledger, rng=rng)[0]
+        return self.run_with_history(engine, start, plan, ledger=ledger, rng=rng)[0]
 
     def run_with_history(
-        self, engine: RunsZones, start: FloatArray, plan: Sequence[StepBudget], *, ledger: Ledger, rng: Randomness
+        self, engine: MemoryEngine, start: FloatArray, plan: Sequence[StepBudget], *, ledger: Ledger, rng: Randomness
     ) -> tuple[Trajectory, list[ZoneHistory]]:
         """The compiled run until an assignment repeats, and its exact history call by call."""
         end, histories = Trajectory(np.array(start, dtype=np.float64)), []
