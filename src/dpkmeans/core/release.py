@@ -39,6 +39,7 @@ class Release:
 
     Guarantee: `guarantee` says it; `summary()` says it in words. Everything computed from a release is post-processing.
 
+    >>> import numpy as np
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((2000, 2))
     >>> release = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
