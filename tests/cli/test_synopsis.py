@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpkmeans import make_synopsis
 from dpkmeans.cli.main import main
 from dpkmeans.core.release import Release
 from dpkmeans.storage import json_files as files
@@ -71,8 +72,10 @@ def test_explore_prints_a_line_per_k_and_leaves_the_file_as_it_was(synopsis, cap
     assert synopsis.read_bytes() == before
 
 
-def test_explore_as_json_tells_the_right_k(synopsis, capsys):
-    assert main(["explore", str(synopsis), "--k", "2,3,4,5", "--json"]) == 0
+def test_explore_as_json_tells_the_right_k(data, tmp_path, capsys):
+    records = np.loadtxt(data, delimiter=",", skiprows=1)
+    make_synopsis(records, 1.0, (0, 10), random_state=0, guarantee="none").save(tmp_path / "seeded.json")
+    assert main(["explore", str(tmp_path / "seeded.json"), "--k", "2,3,4,5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [f["k"] for f in found] == [2, 3, 4, 5]
     assert max(found, key=lambda f: f["silhouette"])["k"] == 3

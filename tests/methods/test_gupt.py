@@ -176,7 +176,7 @@ def test_with_a_large_budget_the_average_of_the_blocks_comes_out():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(c, 0.01, (1000, 2)) for c in ((0.1, 0.5), (0.9, 0.5))])
     engine = engine_of(X, Bounds.of((0, 1), 2))
-    centroids = gupt().run(engine, 2, ledger=Ledger(900.0), rng=Randomness.secure()).centroids
+    centroids = gupt().run(engine, 2, ledger=Ledger(900.0), rng=Randomness.with_seed(0)).centroids
     assert np.abs(centroids - [[0.1, 0.5], [0.9, 0.5]]).max() < 0.02
 
 

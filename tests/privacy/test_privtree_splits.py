@@ -19,7 +19,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import PrivTreeSplits, _scale
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
 
-ALARM = 1e-6  # how often each test of a law fails by chance
+ALARM = 1e-9  # how often each test of a law fails by chance
 BUDGETS = [0.003, 0.03, 0.1, 0.33, 1.0, 3.0, 10.0, 50.0]
 
 
@@ -145,7 +145,7 @@ def counted(cells) -> Exact:
 @pytest.mark.parametrize("max_leaves", [3, 100])
 @pytest.mark.parametrize(("rng", "runs"), [(Randomness.secure(), 3000), (Randomness.with_seed(1), 8000)])
 def test_shapes_are_drawn_by_their_law_and_by_no_smaller_scale(max_leaves, rng, runs):
-    """False alarms: 1e-6 each, by a χ² test over shapes that are expected at least 5 times."""
+    """False alarm: 1e-9 each, by a χ² test over shapes that are expected at least 5 times."""
     cells, epsilon = (6, 1, 0, 4), Epsilon.of(1.0)
     mechanism = PrivTreeSplits(epsilon, max_leaves)
     seen: Counter = Counter()
@@ -243,7 +243,7 @@ class TooLittleNoise(PrivTreeSplits):
 
 
 def loss_at_least(mechanism: PrivTreeSplits, cells: tuple[int, ...], runs: int) -> float:
-    """A lower bound for log P'/P of "the record's path is split to the bottom", wrong once in a million audits."""
+    """A lower bound for log P'/P of "the record's path is split to the bottom", wrong once in 10^9 audits."""
     counts = []
     for extra in (0, 1):
         rng, answer = Randomness.with_seed(extra), np.array(cells)

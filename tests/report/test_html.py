@@ -143,7 +143,7 @@ def fitted() -> DPKMeans:
     rng = np.random.default_rng(1)
     X = np.concatenate([rng.normal(c, 0.05, (1500, 3)) for c in ((0.2, 0.3, 0.8), (0.7, 0.6, 0.2))])
     X[17] = PLANTED
-    return DPKMeans(2, epsilon=1.0, bounds=(0, 1), method="synopsis-prior").fit(X)
+    return DPKMeans(2, epsilon=1.0, bounds=(0, 1), method="synopsis-prior", random_state=1, guarantee="none").fit(X)
 
 
 PLANTED = (0.3141592, 0.2718281, 0.5772156)
@@ -163,7 +163,7 @@ def test_no_report_shows_a_planted_record(fitted):
     shown = page + pictures + fitted.release_._repr_html_()
     for value in PLANTED:
         for digits in (4, 5, 6):
-            assert f"{value:.{digits}f}" not in shown
+            assert not re.search(rf"(?<!\d){value:.{digits}f}(?!\d)", shown)
 
 
 def test_the_certificate_gives_costs_verdicts_and_other_numbers_of_clusters(fitted):

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarni
 
 
 def fit(records, k: int, box=(0, 1), **options) -> Release:
-    release = DPKMeans(k, bounds=box, **({"epsilon": 1.0} | options)).fit(records).release_
+    given = {"epsilon": 1.0, "random_state": 0, "guarantee": "none"} | options
+    release = DPKMeans(k, bounds=box, **given).fit(records).release_
     assert release.centroids.shape == (k, np.shape(records)[1])
     assert (release.centroids >= release.bounds.lower).all()
     assert (release.centroids <= release.bounds.upper).all()

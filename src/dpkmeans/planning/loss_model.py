@@ -83,12 +83,15 @@ def straight(x: FloatArray) -> FloatArray:
 
 
 def pooled(mean: FloatArray, deviation: FloatArray) -> Expected:
-    """Median and range of an equal mixture of normal log losses, as losses."""
+    """Median and range of an equal mixture of normal log losses, as losses.
+
+    Rounded to six digits: further ones differ between processors, and advice should not.
+    """
     values = (mean[:, None] + deviation[:, None] * _NORMAL).ravel()
     low, middle, high = np.exp(
         np.clip(np.quantile(values, [LOW, 0.5, HIGH]), math.log(MIN_LOSS), MAX_LOG_LOSS)
     ).tolist()
-    return Expected(middle, low, high)
+    return Expected(*(float(f"{loss:.6g}") for loss in (middle, low, high)))
 
 
 @dataclass(frozen=True, eq=False)
