@@ -30,6 +30,10 @@ X = np.random.default_rng(0).random((300, 2))
 
 
 def paper(n_clusters=3, **options):
+    """Without a seed. Of 1500 fits to `X` with k = 3 the longest took 24 steps, one more in two at e-fold odds.
+
+    False alarm: below 1e-10, that a fit takes all of its 300 steps and warns.
+    """
     return DPKMeans(n_clusters, **{"bounds": (0, 1), "method": "posterior", "guarantee": "paper", **options})
 
 
@@ -78,7 +82,7 @@ def test_a_weaker_result_is_refused_and_the_message_says_what_to_write(options, 
 @pytest.mark.parametrize(
     ("model", "label"),
     [
-        (DPKMeans(2, epsilon=1.0, bounds=(0, 1)), "proved"),
+        (DPKMeans(2, epsilon=1.0, bounds=(0, 1), n_records=300), "proved"),
         (paper(2), "paper"),
         (paper(2, method="prior"), "paper"),
         (exact(2), "none"),
