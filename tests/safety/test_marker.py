@@ -34,11 +34,7 @@ MARKER = (7.123456712345671, 2.765432176543217)
 N = 1237  # private too
 RNG = np.random.default_rng(3)
 RECORDS = np.vstack([RNG.normal(3, 0.5, (600, 2)), RNG.normal(6, 0.5, (N - 601, 2)), [MARKER]]).clip(0, BOX)
-OPTIONS: dict[str, dict[str, Any]] = {
-    "lloyd": {},
-    "posterior": {"max_iter": 30},
-    "prior": {"max_iter": 30},
-}
+OPTIONS: dict[str, dict[str, Any]] = {"lloyd": {}, "posterior": {"max_iter": 30}, "prior": {"max_iter": 30}}
 
 
 def traces() -> list[str]:
