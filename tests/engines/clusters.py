@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dpkmeans
 from dpkmeans.core.query import Sensitivity
 
 
@@ -64,6 +65,7 @@ def spark_session():
     from dpkmeans.engines.config import stop_spark
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    code = (Path(dpkmeans.__file__).parents[1], Path(__file__).parents[2])  # the package, and queries of these tests
     session = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
         .config("spark.ui.enabled", "false")
@@ -71,7 +73,7 @@ def spark_session():
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))  # queries of these tests
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(map(str, code)))
         .config("spark.task.maxFailures", "8")
         .getOrCreate()
     )
