@@ -59,7 +59,6 @@ class TableCase:
     ratio: Callable[[tuple[int, ...], tuple[int, ...]], Score]
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
-        """One release of `runs` equal rows."""
         row = self.answer_with if with_record else self.answer
         ledger = Ledger()
         table: IntArray = np.tile(np.array(row, dtype=np.int64), (runs, 1))
@@ -92,7 +91,6 @@ class ChoiceCase:
     answer_with: tuple[int, ...]
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
-        """One choice after the other."""
         scores = np.array(self.answer_with if with_record else self.answer, dtype=np.int64)
         chosen, spent = _one_by_one(self.mechanism, Exact(scores, Sensitivity(gap=2 * SENSITIVITY)), runs, rng)
         return Sample(np.array(chosen, dtype=np.float64)[:, None], spent)

@@ -94,7 +94,6 @@ class MethodCase:
         return self.data.name
 
     def draw(self, with_record: bool, runs: int, rng: Randomness) -> Sample:
-        """`runs` fits of D or D'."""
         engine = self.data.engine(with_record)
         rng = Randomness(rng.generator, InBlocks(rng.noise))
         outputs, spent = [], np.empty(runs)

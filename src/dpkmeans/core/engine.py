@@ -84,21 +84,17 @@ class Engine(Protocol):
     @property
     def bounds(self) -> Bounds:
         """The public box."""
-        ...
 
     @property
     def released(self) -> bool:
         """Whether it holds released values only, so that its answers are no secret."""
-        ...
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        ...
 
     def count(self) -> Exact[IntArray]:
         """Number of records (total weight, rounded), shape (). One record changes it by 1."""
-        ...
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`, shape (k, d).
@@ -106,26 +102,21 @@ class Engine(Protocol):
         `n_changed` counts records whose cell differs from their cell under `compare_with`; all, where it is None. The
         answer declares what a record adds to a row of `integers`: `cell_sensitivity(bounds)`.
         """
-        ...
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm from `start`, shape (k, d), until an assignment repeats or `max_iter` moves are made."""
-        ...
 
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table over all records."""
-        ...
 
     def costs(self, candidates: FloatArray) -> Exact[IntArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps of 2^-20.
 
         Each record's squared distance is rounded to whole steps, so that the sum is exact. The answer declares a `gap`.
         """
-        ...
 
     def max_abs_deviation(self, centroids: FloatArray) -> Exact[FloatArray]:
         """Largest distance from the middle of the box, per cell and feature, shape (k, d). For local sensitivity."""
-        ...
 
     def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
         """The records in disjoint blocks, each record in the one that a keyed function of itself names (`siphash`).
@@ -133,11 +124,9 @@ class Engine(Protocol):
         So a record more changes one block and no other, in any order of the records and on any engine. Equal records
         share a block. Within a block the records are sorted.
         """
-        ...
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different records, shape (n, d)."""
-        ...
 
 
 def lloyd_by_passes(engine: Engine, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:

@@ -108,7 +108,6 @@ class RandomSource(Protocol):
     @property
     def seeded(self) -> bool:
         """Whether anything about its numbers can be repeated."""
-        ...
 
 
 def guarantee_of(claim: Claim, bounds: Bounds, rng: RandomSource) -> Guarantee:

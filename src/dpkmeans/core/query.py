@@ -76,13 +76,10 @@ class Query(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Cells and entries."""
-        ...
 
     @property
     def sensitivity(self) -> Sensitivity:
         """What one record adds, at most. Public: it follows from the query's own, public values."""
-        ...
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         """Add the first `n` points of the tiles to the table."""
-        ...

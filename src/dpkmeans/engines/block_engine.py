@@ -74,7 +74,6 @@ class BlockEngine(ABC):
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return self.bounds.n_features
 
     def count(self) -> Exact[IntArray]:

@@ -60,15 +60,12 @@ class Task(Protocol[A]):
 
     def zero(self) -> A:
         """The answer over no blocks."""
-        ...
 
     def take(self, total: A, block: Block) -> A:
         """`total` with the block added; it may be changed in place. The block is not kept; its buffer is reused."""
-        ...
 
     def add(self, a: A, b: A) -> A:
         """Two partial answers as one; the first may be changed in place."""
-        ...
 
 
 def over_blocks(task: Task[A], blocks: Iterable[Block]) -> A:
@@ -84,16 +81,13 @@ class Sizes:
     """The number of records of each part: {part: n}."""
 
     def zero(self) -> dict[int, int]:
-        """No parts."""
         return {}
 
     def take(self, total: dict[int, int], block: Block) -> dict[int, int]:
-        """Add the block to its part."""
         total[block.part] = total.get(block.part, 0) + block.n
         return total
 
     def add(self, a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
-        """All parts of both."""
         for part, n in b.items():
             a[part] = a.get(part, 0) + n
         return a
@@ -117,7 +111,6 @@ class Statistics:
     with_squares: bool = False
 
     def zero(self) -> Partial:
-        """Zeros."""
         k, d = self.centroids.shape
         return Partial(np.zeros((k, 1 + d), np.int64))
 
@@ -134,7 +127,6 @@ class Statistics:
         return total
 
     def add(self, a: Partial, b: Partial) -> Partial:
-        """Entry by entry."""
         a.table += b.table
         a.n_changed += b.n_changed
         a.squares += b.squares
@@ -174,17 +166,14 @@ class Ask:
     query: Query
 
     def zero(self) -> IntArray:
-        """Zeros."""
         return np.zeros(self.query.shape, np.int64)
 
     def take(self, total: IntArray, block: Block) -> IntArray:
-        """Add the block's records."""
         check_corner(self.query, block.tiles.shape[1])
         self.query.add(block.tiles, block.n, total)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:
-        """Entry by entry."""
         a += b
         return a
 
@@ -197,16 +186,13 @@ class MaxAbsDeviation:
     middle: FloatArray
 
     def zero(self) -> FloatArray:
-        """Zeros."""
         return np.zeros(self.centroids.shape)
 
     def take(self, total: FloatArray, block: Block) -> FloatArray:
-        """Look at the block's records."""
         _reach(block.tiles, block.labels(self.centroids), self.middle, total)
         return total
 
     def add(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """The larger of both."""
         return np.maximum(a, b, out=a)
 
 
@@ -227,11 +213,9 @@ class Rows:
     positions: dict[int, tuple[IntArray, IntArray]]
 
     def zero(self) -> Sample:
-        """No records."""
         return []
 
     def take(self, total: Sample, block: Block) -> Sample:
-        """Those that lie in the block."""
         if block.part in self.positions:
             rows, places = self.positions[block.part]
             here = (rows >= block.first) & (rows < block.first + block.n)
@@ -240,7 +224,6 @@ class Rows:
         return total
 
     def add(self, a: Sample, b: Sample) -> Sample:
-        """All of both."""
         return a + b
 
 
@@ -258,7 +241,6 @@ class RandomPartition:
     stop: int
 
     def zero(self) -> Pieces:
-        """No records."""
         return {}
 
     def take(self, total: Pieces, block: Block) -> Pieces:
@@ -273,7 +255,6 @@ class RandomPartition:
         return total
 
     def add(self, a: Pieces, b: Pieces) -> Pieces:
-        """All of both."""
         for i, pieces in b.items():
             a.setdefault(i, []).extend(pieces)
         return a

@@ -65,7 +65,6 @@ class SecureNoise:
         return np.where(draws >= 0, draws, ~draws)
 
     def below(self, n: int) -> int:
-        """See `NoiseSource`."""
         return secrets.randbelow(n)
 
     def below_each(self, bounds: AnyArray) -> AnyArray:
@@ -98,12 +97,10 @@ class SeededNoise:
         return values + (draws[: values.size] - draws[values.size :]).reshape(values.shape)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
-        """See `NoiseSource`."""
         stop = -math.expm1(-1 / float(scale))
         return self._generator.geometric(stop, size).astype(np.int64) - 1
 
     def below(self, n: int) -> int:
-        """See `NoiseSource`."""
         if n < 2**63:
             return int(self._generator.integers(n))
         bits = (n - 1).bit_length()
@@ -113,7 +110,6 @@ class SeededNoise:
                 return word
 
     def below_each(self, bounds: AnyArray) -> AnyArray:
-        """See `NoiseSource`."""
         if bounds.dtype == object:
             return _one_by_one(self, bounds)
         return self._generator.integers(0, bounds, dtype=np.int64)

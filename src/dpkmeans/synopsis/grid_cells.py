@@ -32,7 +32,6 @@ class GridCells:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """All small cells; a count each."""
         return int(self.starts[-1]), 1
 
     @property
@@ -41,7 +40,6 @@ class GridCells:
         return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         _add_grid(tiles, n, self.box, self.outer, self.cuts, self.starts, table)
 
     @property

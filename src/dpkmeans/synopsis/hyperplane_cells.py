@@ -26,7 +26,6 @@ class Sides:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """2^m cells; a count each."""
         return 2 ** len(self.thresholds), 1
 
     @property
@@ -35,7 +34,6 @@ class Sides:
         return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         _add_sides(tiles, n, self.directions, self.origin, self.thresholds, table)
 
 
@@ -73,7 +71,6 @@ class Spread:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One number."""
         return 1, 1
 
     @property
@@ -82,7 +79,6 @@ class Spread:
         return Sensitivity.of_row((UNIT,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         _add_spread(tiles, n, self.directions, self.origin, self.most, table)
 
 

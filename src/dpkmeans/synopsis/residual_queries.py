@@ -37,7 +37,6 @@ class Residuals:
         return Sensitivity.of_row((UNIT,) * self.shape[1])
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         groups, half_norms = interleave_centroids(np.ascontiguousarray(self.centroids))
         _add_residuals(tiles, n, groups, half_norms, self.centroids, self.radius, table)
 
@@ -85,7 +84,6 @@ class ResidualSizes:
         return Sensitivity(d, d * d, d, d, (d,) * len(self.edges), one_row=True)
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         groups, half_norms = interleave_centroids(np.ascontiguousarray(self.centroids))
         _add_sizes(tiles, n, groups, half_norms, self.centroids, self.half, self.edges, table)
 

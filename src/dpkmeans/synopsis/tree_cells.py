@@ -35,7 +35,6 @@ class Halvings:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The smallest cells; a count each."""
         return 2**self.depth, 1
 
     @property
@@ -44,7 +43,6 @@ class Halvings:
         return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         _add_halvings(tiles, n, self.box, self.features, table)
 
     def boxes(self, depths: IntArray, prefixes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -108,7 +106,6 @@ class Leaves:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Leaves; a count and d sums."""
         return len(self.center), 1 + self.center.shape[1]
 
     @property
@@ -117,7 +114,6 @@ class Leaves:
         return Sensitivity.of_row((UNIT,) * self.shape[1])
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        """Add the points to the table."""
         _add_leaves(tiles, n, self.cells.box, self.cells.features, self.leaf_of, self.center, self.half, table)
 
 

@@ -32,7 +32,6 @@ class Repeats:
     claim: ClassVar[Claim] = Claim("paper", ("The number of steps depends on the records, and is charged nothing.",))
 
     def ends(self, exact: Exact[CellStatistics]) -> bool:
-        """Whether no record changed its cell."""
         return reveal(exact, why="the paper's stop rule; charged nothing").n_changed == 0
 
 
