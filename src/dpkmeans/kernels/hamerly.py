@@ -82,7 +82,7 @@ def reassign_hamerly(
             n_doubtful = loosen_bounds(bounds[t], n_real, labels[t], moved_by, others, error, doubtful)
         seen += min(n_doubtful, n_real)
         if n_doubtful > MAX_GATHERED:
-            two_nearest_in_tile(tiles, t, negated, half_norms, found, found, 0, scores)
+            two_nearest_in_tile(tiles, t, negated, half_norms, found, scores)
             bounds_from_scores(scores, error, bounds[t])
             for w in range(n_real):
                 if found[0, w] != labels[t, w]:
@@ -97,11 +97,11 @@ def reassign_hamerly(
             rows[waiting] = t * LANES + doubtful[i]
             waiting += 1
             if waiting == LANES:
-                two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
+                two_nearest_in_tile(fresh, 0, negated, half_norms, found, scores)
                 bounds_from_scores(scores, error, fresh_bounds)
                 moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, totals)
                 waiting = 0
-    two_nearest_in_tile(fresh, 0, negated, half_norms, found, found, 0, scores)
+    two_nearest_in_tile(fresh, 0, negated, half_norms, found, scores)
     bounds_from_scores(scores, error, fresh_bounds)
     moved += scatter_back(fresh, fresh_bounds, rows, waiting, found, labels, bounds, totals)
     return moved, seen
