@@ -19,7 +19,9 @@ def methods(*, json: Json = False) -> None:
 
     entries = registry().values()
     if not json:
-        output.print_methods(entries, DEFAULT_METHOD)
+        names = [e.name + (" (default)" if e.name == DEFAULT_METHOD else "") for e in entries]
+        body = [[name, e.summary, e.guarantee, e.source] for name, e in zip(names, entries, strict=True)]
+        output.print_table(["method", "what it is", "guarantee", "source"], body, right=False)
         return
     listed = [
         {"name": e.name, "summary": e.summary, "guarantee": e.guarantee, "source": e.source, "options": e.options}
@@ -60,7 +62,11 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         output.print_json({"towns": towns, "release": release.to_dict(), "report": str(out)})
         return
     output.print_guarantee(release)
-    output.print_towns(found)
+    body = [
+        [f.town.name, f"{f.town.east:.1f}, {f.town.north:.1f}", f"{f.east:.1f}, {f.north:.1f}", f"{f.distance:.1f}"]
+        for f in found
+    ]
+    output.print_table(["town", "is at (km)", "found at (km)", "distance (km)"], body)
     if any(f.distance > MAX_FOUND_KM for f in found):
         output.note(
             "A bad start can miss a town, as in any k-means. With real records, running again would spend again."

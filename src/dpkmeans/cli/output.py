@@ -26,9 +26,7 @@ from dpkmeans.errors import FileError
 if TYPE_CHECKING:
     from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
-    from dpkmeans.demo.towns import Found
     from dpkmeans.engines.block_engine import PassReport
-    from dpkmeans.methods.registry import MethodSpec
 
 _ANY_WIDTH = 10**6
 _EVERY = 5.0  # seconds between two lines of progress where there is no terminal
@@ -130,21 +128,6 @@ def print_guarantee(release: Release) -> None:
     """The guarantee in plain words, on stdout."""
     text = Text(printable(release.summary()), style=_STYLES.get(release.guarantee.label, "bold"))
     Console(highlight=False).print(text, soft_wrap=True)
-
-
-def print_methods(entries: Iterable[MethodSpec], default: str) -> None:
-    """The registry as a table."""
-    body = [[e.name + (" (default)" if e.name == default else ""), e.summary, e.guarantee, e.source] for e in entries]
-    print_table(["method", "what it is", "guarantee", "source"], body, right=False)
-
-
-def print_towns(found: Iterable[Found]) -> None:
-    """The demo's towns next to the centroids that were found."""
-    body = [
-        [f.town.name, f"{f.town.east:.1f}, {f.town.north:.1f}", f"{f.east:.1f}, {f.north:.1f}", f"{f.distance:.1f}"]
-        for f in found
-    ]
-    print_table(["town", "is at (km)", "found at (km)", "distance (km)"], body)
 
 
 def _ending(release: Release) -> str:

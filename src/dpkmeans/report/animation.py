@@ -9,7 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.release import Release
-from dpkmeans.report.derived import synopsis_of
+from dpkmeans.report.derived import evenly_spaced, synopsis_of
 from dpkmeans.report.trajectory import AnimationFrame, Balls, frames_of
 
 WIDTH = 640.0
@@ -71,10 +71,10 @@ def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None
         return None
     x, y = widest_pair(release)
     view = _view(release, x, y)
-    kept = _thinned(frames, MAX_SHAPES // (3 * k))
+    kept = [frames[i] for i in evenly_spaced(len(frames), max(MAX_SHAPES // (3 * k), 4))]
     shown = [_frame(frame, view) for frame in kept]
     tracks = [frame.centroids for frame in frames if frame.centroids is not None]
-    marks = _some(len(tracks), max(MAX_TRAIL // k, 8))
+    marks = evenly_spaced(len(tracks), max(MAX_TRAIL // k, 8))
     trails = [view.places(np.array([tracks[j][i] for j in marks])) for i in range(k)] if tracks else []
     kinds = tuple(kind for kind in ("ball", "zone", "centroid") if any(frame[kind] for frame in shown))
     projected = "" if len(names) <= 2 else " Zones are projected on these two features."
@@ -124,17 +124,6 @@ def _frame(frame: AnimationFrame, view: _View) -> dict[str, Any]:
         "zone": None if frame.zones is None else view.discs(frame.zones),
         "centroid": None if frame.centroids is None else view.places(frame.centroids),
     }
-
-
-def _thinned(frames: list[AnimationFrame], most: int) -> list[AnimationFrame]:
-    """At most `most` frames, evenly spaced."""
-    return [frames[i] for i in _some(len(frames), max(most, 4))]
-
-
-def _some(n: int, most: int) -> list[int]:
-    """At most `most` numbers below `n`, evenly spaced, with the first and the last."""
-    found: list[int] = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
-    return found
 
 
 def _points(release: Release, view: _View) -> list[tuple[float, float, float]]:

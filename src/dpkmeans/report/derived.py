@@ -55,3 +55,9 @@ def explored(release: Release) -> list[Explored]:
     rng = np.random.default_rng(0)  # fixed: no secret is involved, and a page should not change when it is made again
     restarts = RESTARTS if work <= MAX_WORK else 2
     return [explore(points, k, release.bounds, rng, restarts) for k in ks]
+
+
+def evenly_spaced(n: int, most: int) -> list[int]:
+    """At most `most` numbers below `n`, evenly spaced, with the first and the last."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.release import Release
-from dpkmeans.report.derived import costs_of
+from dpkmeans.report.derived import costs_of, evenly_spaced
 from dpkmeans.synopsis.kmeans import Explored
 
 MAX_SCATTER_FEATURES = 4  # more features are drawn as parallel coordinates
@@ -208,7 +208,7 @@ def radii_picture(release: Release) -> Picture:
 
 def _line(axes: Any, x: Sequence[int], y: Sequence[float], **style: Any) -> None:
     """A line with a mark at each value; a long one has no marks, and a very long one is thinned."""
-    some = np.unique(np.linspace(0, len(y) - 1, min(len(y), MAX_MARKS)).astype(int))
+    some = evenly_spaced(len(y), MAX_MARKS)
     marks = {"marker": "o", "markersize": 4} if len(y) <= MAX_LINES else {}
     axes.plot(np.asarray(x)[some], np.asarray(y)[some], **marks, **style)
 
