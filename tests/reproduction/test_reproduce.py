@@ -47,7 +47,7 @@ def cells_in(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Drawing takes most of the time of a small run, and one test looks at it."""
-    monkeypatch.setattr(figures, "save", lambda figure, folder, name: [])
+    monkeypatch.setattr(figures, "save", lambda figure, folder, name: None)
 
 
 def test_results_are_the_same_to_the_bit_for_any_number_of_processes(tiny, tmp_path):

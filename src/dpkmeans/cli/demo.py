@@ -43,12 +43,12 @@ def demo(*, out: Path = Path("report.html"), picture: Path | None = None, json: 
         Write a picture of the towns and the centroids here (PNG).
     """
     check_outputs(out, picture)
-    from dpkmeans.demo.towns import BOX_KM, DEMO_OPTIONS, FEATURES, MAX_FOUND_KM, TOWNS, match, visits
+    from dpkmeans.demo.towns import BOX_KM, EPSILON, FEATURES, MAX_FOUND_KM, TOWNS, match, visits
     from dpkmeans.report import require, write_report
     from dpkmeans.session import FitRequest, run
 
     require()
-    request = FitRequest(n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), feature_names=FEATURES, **DEMO_OPTIONS)
+    request = FitRequest(n_clusters=len(TOWNS), bounds=(0.0, BOX_KM), feature_names=FEATURES, epsilon=EPSILON)
     with output.status("Fitting"):
         release = run(request, visits()).release
     write_report(release, out)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import Data, Flag, Header, Json, NullsName, Reading
+from dpkmeans.cli.options import ANY, Data, Flag, Json, Reading
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -24,28 +24,16 @@ ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.
 
 
 def predict(
-    model: ModelFile,
-    data: Data,
-    /,
-    *,
-    columns: str | None = None,
-    header: Header = None,
-    nulls: NullsName = "refuse",
-    out: Path | None = None,
-    json: Json = False,
+    model: ModelFile, data: Data, /, *, reading: Reading = ANY, out: Path | None = None, json: Json = False
 ) -> None:
     """Find the nearest centroid of each record, as a column called cluster. Not private.
+
+    The columns are those the model was fitted on, unless others are named, in the same order.
 
     Example: dpkmeans predict model.json visits.csv --out clusters.csv
 
     Parameters
     ----------
-    columns:
-        Columns to use, with commas, in the order of the fit. By default those the model was fitted on.
-    header:
-        Whether the first row of a CSV file holds names; never guessed. Names of the model or --columns imply it.
-    nulls:
-        What becomes of missing values: they are refused, or the middle of the bounds takes their place.
     out:
         Write to this file instead of stdout: Parquet if the name ends in .parquet, otherwise CSV.
     """
@@ -55,7 +43,7 @@ def predict(
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
     release = Release.load(model)
-    labels = _nearest(release, open_for(release, data, Reading(columns, header, nulls)))
+    labels = _nearest(release, open_for(release, data, reading))
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
         output.print_json({"private": False, "clusters": [label for batch in labels for label in batch.tolist()]})

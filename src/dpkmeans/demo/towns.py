@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
 
 N_VISITS = 50_000
+EPSILON = 1.0
 BOX_KM = 100.0
 MAX_FOUND_KM = 10.0  # a town farther from its centroid than this was not found
 FEATURES = ("east_km", "north_km")
-
-DEMO_OPTIONS: dict[str, Any] = {"epsilon": 1.0}
-"""What the demo passes to `DPKMeans` besides k and the bounds."""
 
 
 @dataclass(frozen=True)

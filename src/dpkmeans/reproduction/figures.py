@@ -53,22 +53,19 @@ def _figure(rows: int, cols: int, size: tuple[float, float]) -> tuple[Any, Any]:
     return figure, axes
 
 
-def save(figure: Any, folder: Path, name: str) -> list[Path]:
+def save(figure: Any, folder: Path, name: str) -> None:
     """Write `name`.png and `name`.svg, each completely or not at all."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    paths = []
     with rc_context(SETTINGS):
         for kind, canvas in (("png", FigureCanvasAgg), ("svg", FigureCanvasSVG)):
             canvas(figure)
             content = io.BytesIO()
             metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
             figure.savefig(content, format=kind, dpi=110, metadata=metadata)
-            paths.append(folder / f"{name}.{kind}")
-            write_bytes(paths[-1], content.getvalue())
-    return paths
+            write_bytes(folder / f"{name}.{kind}", content.getvalue())
 
 
 def quality_figure(table: Sequence[Row], setting: str, title: str) -> Any:

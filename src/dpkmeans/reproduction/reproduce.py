@@ -7,7 +7,7 @@ import io
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -98,12 +98,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """Tables by name, the data sets they are about, and the files that were written."""
+    """Tables by name, and the data sets they are about."""
 
     order: Order
     datasets: tuple[Dataset, ...]
     tables: dict[str, list[Row]]
-    files: list[Path] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         return {"manifest": manifest(self.order, self.datasets), **{k: tables.plain(v) for k, v in self.tables.items()}}
@@ -191,18 +190,16 @@ def _write(result: Result, rows: dict[str, list[Row]], out: Path) -> None:
         for folder in (out, out / "tables", out / "figures"):
             folder.mkdir(parents=True, exist_ok=True)
         for kind, found in rows.items():
-            result.files.append(_write_csv(out / f"{kind}.csv", found))
+            _write_csv(out / f"{kind}.csv", found)
         for name, table in result.tables.items():
-            result.files.append(_write_csv(out / "tables" / f"{name}.csv", table))
+            _write_csv(out / "tables" / f"{name}.csv", table)
         for name, figure in _figures(result):
-            result.files.extend(figures.save(figure, out / "figures", name))
+            figures.save(figure, out / "figures", name)
     except OSError as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"cannot write to {out}: {error.strerror}. Give another folder with --out.") from None
-    content = json.dumps(manifest(result.order, result.datasets), indent=1)
-    write_text(out / "manifest.json", content + "\n")
-    result.files.append(out / "manifest.json")
+    write_text(out / "manifest.json", json.dumps(manifest(result.order, result.datasets), indent=1) + "\n")
 
 
 def _figures(result: Result) -> list[tuple[str, Any]]:
@@ -228,14 +225,13 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
     return made
 
 
-def _write_csv(path: Path, rows: Sequence[Row]) -> Path:
+def _write_csv(path: Path, rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, text.getvalue())
-    return path
 
 
 def _known(what: str, given: Sequence[str], known: Sequence[str]) -> None:
