@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class GridCells:
     A record is in one small cell and adds 1 to it.
     """
 
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
+
     box: FloatArray
     outer: IntArray
     cuts: IntArray
@@ -33,11 +36,6 @@ class GridCells:
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.starts[-1]), 1
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """One cell, by 1."""
-        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         _add_grid(tiles, n, self.box, self.outer, self.cuts, self.starts, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Sides:
     A count is 1. Products are added up in a fixed order, so a record's cell depends on it alone.
     """
 
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
+
     directions: FloatArray
     origin: FloatArray
     thresholds: FloatArray
@@ -27,11 +30,6 @@ class Sides:
     @property
     def shape(self) -> tuple[int, int]:
         return 2 ** len(self.thresholds), 1
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """One cell, by 1."""
-        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         _add_sides(tiles, n, self.directions, self.origin, self.thresholds, table)
@@ -65,6 +63,8 @@ def _project(tiles: Float32Array, t: int, directions: FloatArray, origin: FloatA
 class Spread:
     """The mean over m directions of the distance from `origin`, divided by `most` and clipped to 1: one number."""
 
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((UNIT,))  # a record adds from 0 to UNIT
+
     directions: FloatArray
     origin: FloatArray
     most: float
@@ -72,11 +72,6 @@ class Spread:
     @property
     def shape(self) -> tuple[int, int]:
         return 1, 1
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """A record adds from 0 to UNIT."""
-        return Sensitivity.of_row((UNIT,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         _add_spread(tiles, n, self.directions, self.origin, self.most, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Halvings:
     The side that is halved depends on the depth alone, so a cell is a row of bits, and a node of the tree is a prefix.
     """
 
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
+
     box: FloatArray
     depth: int
 
@@ -36,11 +39,6 @@ class Halvings:
     @property
     def shape(self) -> tuple[int, int]:
         return 2**self.depth, 1
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """One cell, by 1."""
-        return Sensitivity.of_row((1,))
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         _add_halvings(tiles, n, self.box, self.features, table)
