@@ -45,11 +45,6 @@ class DatasetSource:
         """The records in one copy of each file."""
         return _numbers(files[0], self.shape[1]) if self.recipe is None else self.recipe(files)
 
-    @property
-    def stand_in(self) -> bool:
-        """Whether it replaces a set of the paper that is not available."""
-        return self.status.startswith("stand-in")
-
 
 def content_hash(records: FloatArray) -> str:
     """SHA-256 of shape and values, rows in lexicographic order: independent of a file's order and number format."""
