@@ -17,7 +17,6 @@ class SpendListener(Protocol):
 
     def record(self, spend: Spend) -> None:
         """Take in an entry, or raise `BudgetError`."""
-        ...
 
 
 class Ledger:
