@@ -160,7 +160,6 @@ class RowsCalledPublic:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-        """k records, shape (k, d)."""
         return SampledRows().centroids(engine, n_clusters, rng)
 
 

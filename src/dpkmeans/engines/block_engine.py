@@ -77,7 +77,6 @@ class BlockEngine(ABC):
         return self.bounds.n_features
 
     def count(self) -> Exact[IntArray]:
-        """Number of records, shape ()."""
         return Exact(np.array(self._count(), np.int64), Sensitivity.of_row((1,)))
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:

@@ -26,7 +26,6 @@ class AsIs:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, end: Trajectory, *, ledger: Ledger, rng: Randomness) -> FloatArray:
-        """The last centroids, shape (k, d)."""
         return end.centroids
 
 

@@ -31,7 +31,6 @@ class SampledRows:
     claim: ClassVar[Claim] = Claim("paper", ("The start is drawn from the records; give a public init.",))
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-        """k records, shape (k, d)."""
         n = reveal(engine.count(), why="a start from the records is not private")
         if not engine.released and n_clusters > n:
             raise DataError(
@@ -66,7 +65,6 @@ class Given:
         return cls(tuple(map(tuple, array.tolist())))
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-        """The given points, shape (k, d)."""
         points = np.asarray(self.points)
         if points.shape != (n_clusters, engine.n_features):
             raise MethodError(
@@ -83,7 +81,6 @@ class UniformInBox:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-        """Uniform points, shape (k, d)."""
         return rng.random((n_clusters, engine.n_features)) * engine.bounds.unit_box
 
 
@@ -100,7 +97,6 @@ class SpherePacking:
     claim: ClassVar[Claim] = Claim.PROVED
 
     def centroids(self, engine: Engine, n_clusters: int, rng: np.random.Generator) -> FloatArray:
-        """Packed points, shape (k, d)."""
         box = engine.bounds.unit_box
         low, high = 0.0, math.sqrt(float((box * box).sum())) / 2
         best = UniformInBox().centroids(engine, n_clusters, rng)
