@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
-from dpkmeans.core.guarantee import MEANING, Label
+from dpkmeans.core.guarantee import MEANING
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
@@ -24,32 +24,6 @@ MAX_SPENDS = 40  # more entries are grouped by kind
 MAX_FEATURES = 60  # columns of a table
 MAX_CELLS = 3000  # of the table of centroids
 MAX_BOUNDS = 300  # rows
-
-PROMISES: dict[Label, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "proved": (
-        (
-            "A reader of this page learns almost the same, whether or not any one record was in the data.",
-            "This holds for any reader, with any other knowledge, now and in the future.",
-            "Anything computed from the centroids alone is covered too.",
-        ),
-        (
-            "It does not hide facts about the population as a whole, which are what was asked for.",
-            "For a person with m records in the data, the privacy loss is up to m times as large.",
-            "The losses of several releases from the same records add up. Keep a ledger.",
-        ),
-    ),
-    "paper": (
-        ("The algorithm runs as it was published, and its steps can be inspected below.",),
-        (
-            "The epsilon is the paper's claim. Its proof has gaps, and attacks that exceed it are known.",
-            "Treat the centroids and the transcript as you would treat the records: do not publish them.",
-        ),
-    ),
-    "none": (
-        ("No privacy. Only those who may see the records may see these numbers.",),
-        ("Individual records can be inferred from these numbers. Do not publish them.",),
-    ),
-}
 
 
 def write_report(release: Release, path: str | Path) -> None:
@@ -97,7 +71,6 @@ def _hash(text: str) -> str:
 
 def _content(release: Release) -> dict[str, Any]:
     label = release.guarantee.label
-    does, does_not = PROMISES[label]
     names = named(release)
     shown_names = names[:MAX_FEATURES]
     max_rows = max(MAX_CELLS // len(shown_names), 1)
@@ -106,17 +79,13 @@ def _content(release: Release) -> dict[str, Any]:
         convergence += [costs_picture(release)]
     if release.transcript:
         convergence.append(radii_picture(release))
-    animation = make_animation(release, names)
     rows = explored(release)
-    checked = verdicts(release)
-    content = {
+    return {
         "release": release,
         "label": label,
         "meaning": MEANING[label],
         "summary": release.summary(),
         "odds": _odds(release),
-        "does": does,
-        "does_not": does_not,
         "names": shown_names,
         "centroids": [row[:MAX_FEATURES] for row in release.centroids[:max_rows].tolist()],
         "hidden": _hidden(release, max_rows),
@@ -125,28 +94,12 @@ def _content(release: Release) -> dict[str, Any]:
         "grouped": len(release.spends) > MAX_SPENDS,
         "pictures": [centroids_picture(release, names)],
         "convergence": convergence,
-        "animation": animation,
+        "animation": make_animation(release, names),
         "iterations": len({zone.iteration for zone in release.transcript}),
-        "verdicts": checked,
+        "verdicts": verdicts(release),
         "explored": {"rows": rows, "picture": explored_picture(rows, release.n_clusters)} if rows else None,
         "max_open_rows": MAX_OPEN_ROWS,
     }
-    content["sections"] = [
-        (anchor, title)
-        for anchor, title, present in (
-            ("guarantee", "Guarantee", True),
-            ("centroids", "Centroids", True),
-            ("pictures", "Pictures", True),
-            ("budget", "Budget", True),
-            ("convergence", "Convergence", convergence or animation or release.transcript),
-            ("certificate", "Certificate", checked),
-            ("explore", "Other k", rows),
-            ("box", "Box", True),
-            ("use", "Use", True),
-        )
-        if present
-    ]
-    return content
 
 
 def _odds(release: Release) -> str | None:
