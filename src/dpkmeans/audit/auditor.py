@@ -169,21 +169,10 @@ def _findings(target: Target, case: Case, without: Sample, with_record: Sample, 
     for score in case.scores():
         bound = lower_bound(score, without.outputs, with_record.outputs, alpha)
         verdict = NO_CLAIM if claimed is None else VIOLATION if bound.epsilon > claimed else NOT_FOUND
-        yield Finding(
-            target=target.name,
-            label=target.label,
-            mutant=target.mutant,
-            pair=case.pair,
-            event=score.name,
-            chosen=str(bound.event),
-            runs=len(without.outputs),
-            p=bound.frequency,
-            p_with=bound.frequency_with,
-            bound=bound.epsilon,
-            claimed=claimed,
-            claimed_mean=float(spent.mean()) if target.claims else None,
-            verdict=verdict,
-        )
+        mean = float(spent.mean()) if target.claims else None
+        what = (target.name, target.label, target.mutant, case.pair, score.name, str(bound.event))
+        found = (bound.frequency, bound.frequency_with, bound.epsilon)
+        yield Finding(*what, len(without.outputs), *found, claimed, mean, verdict)
 
 
 def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:

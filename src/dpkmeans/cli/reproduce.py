@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpkmeans.cli import output
 from dpkmeans.cli.options import Jobs, Json, all_cores
@@ -11,6 +11,27 @@ from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
     from dpkmeans.reproduction.reproduce import Result
+
+_TABLES = {
+    "iterations": (
+        "data set|method|passes|paper|difference|ratio|paper|difference|stopped",
+        "title method passes:±2 paper_passes:.2f passes_difference:+.2f ratio:±3 paper_ratio:.2f ratio_difference:+.3f "
+        "stopped:.3f",
+    ),
+    "convergence": (
+        "data set|method|convergence degree|share of centroids|cost within 1 percent|same optimum|"
+        "ends at local optimum",
+        "title method degree:±3 share_of_centroids:.3f cost_within_1_percent:.3f same_optimum:.3f "
+        "ends_at_local_optimum:.3f",
+    ),
+    "readings": (
+        "data set|reading|lloyd|posterior ratio|prior ratio|posterior degree|prior degree",
+        "title reading lloyd:±2 posterior_ratio:.3f prior_ratio:.3f posterior_degree:.3f prior_degree:.3f",
+    ),
+    "order": ("data set|setting|methods by mean gap over all epsilons, best first", "title setting order"),
+    "theorems": ("claim|data set|measured|allowed|verdict|note", "claim title measured:.4g allowed:.4g verdict note"),
+}
+_TEXTS = ("order", "theorems")  # tables without columns of numbers to align
 
 Part = Literal["iterations", "convergence", "quality", "theorems", "readings", "all"]
 
@@ -91,71 +112,21 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _print(result: Result) -> None:
     """Every table, short."""
-    found = result.tables
-    if "iterations" in found:
-        output.print_table(
-            ["data set", "method", "passes", "paper", "difference", "ratio", "paper", "difference", "stopped"],
-            [
-                [
-                    row["title"],
-                    row["method"],
-                    _with_error(row, "passes", 2),
-                    _number(row["paper_passes"], 2),
-                    _number(row["passes_difference"], 2, "+"),
-                    _with_error(row, "ratio", 3),
-                    _number(row.get("paper_ratio"), 2),
-                    _number(row.get("ratio_difference"), 3, "+"),
-                    _number(row["stopped"], 3),
-                ]
-                for row in found["iterations"]
-            ],
-        )
-        names = ("share_of_centroids", "cost_within_1_percent", "same_optimum", "ends_at_local_optimum")
-        output.print_table(
-            ["data set", "method", "convergence degree", *(name.replace("_", " ") for name in names)],
-            [
-                [row["title"], row["method"], _with_error(row, "degree", 3), *(_number(row[n], 3) for n in names)]
-                for row in found["convergence"]
-            ],
-        )
-    if "readings" in found:
-        parts = ("posterior_ratio", "prior_ratio", "posterior_degree", "prior_degree")
-        output.print_table(
-            ["data set", "reading", "lloyd", *(name.replace("_", " ") for name in parts)],
-            [
-                [row["title"], row["reading"], _with_error(row, "lloyd", 2), *(_number(row.get(n), 3) for n in parts)]
-                for row in found["readings"]
-            ],
-        )
-    if "order" in found:
-        output.print_table(
-            ["data set", "setting", "methods by mean gap over all epsilons, best first"],
-            [[row["title"], row["setting"], row["order"]] for row in found["order"]],
-            right=False,
-        )
-    if "theorems" in found:
-        output.print_table(
-            ["claim", "data set", "measured", "allowed", "verdict", "note"],
-            [
-                [
-                    row["claim"],
-                    row["title"],
-                    f"{row['measured']:.4g}",
-                    f"{row['allowed']:.4g}",
-                    row["verdict"],
-                    row["note"],
-                ]
-                for row in sorted(found["theorems"], key=lambda row: row["claim"])
-            ],
-            right=False,
-        )
+    for name, (header, columns) in _TABLES.items():
+        rows = result.tables.get(name, [])
+        if name == "theorems":
+            rows = sorted(rows, key=lambda row: str(row["claim"]))
+        if rows:
+            cells = [[_cell(row, column) for column in columns.split()] for row in rows]
+            output.print_table(header.split("|"), cells, right=name not in _TEXTS)
 
 
-def _number(value: float | None, digits: int, sign: str = "") -> str:
-    return "-" if value is None else f"{value:{sign}.{digits}f}"
-
-
-def _with_error(row: dict[str, float], name: str, digits: int) -> str:
-    if row.get(name) is None:
+def _cell(row: dict[str, Any], column: str) -> str:
+    """A value as `name:format` says, with its error if the format is ±digits."""
+    name, _, form = column.partition(":")
+    value = row.get(name)
+    if value is None:
         return "-"
-    return f"{row[name]:.{digits}f} ± {row[f'{name}_error']:.{digits}f}"
+    if form.startswith("±"):
+        return f"{value:.{form[1:]}f} ± {row[f'{name}_error']:.{form[1:]}f}"
+    return f"{value:{form}}"

@@ -65,14 +65,16 @@ class SynopsisMethod:
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
+        spends_before, plan = len(ledger.spends), None
         if isinstance(engine, Synopsis):
-            return self._on_released(engine, n_clusters, rng)
-        spends_before = len(ledger.spends)
-        points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
+            points, kind, ledger, spends_before = engine.data, engine.kind, Ledger(), 0
+        else:
+            points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
+            kind = type(plan.builder).__name__.lower()
         points = pad_with_uniform(points, n_clusters, engine.bounds.unit_box, rng.generator)
         end = converge(points, engine, n_clusters, self.strategy, rng)
         centroids, step, sizes = end.centroids, None, end.sizes
-        if plan.recentre_epsilon is not None:
+        if plan is not None and plan.recentre_epsilon is not None:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
             moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
             centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
@@ -84,28 +86,11 @@ class SynopsisMethod:
             n_iter=len(end.costs),
             converged=True,
             transcript=end.transcript,
-            parameters={"synopsis": type(plan.builder).__name__.lower(), "points": len(points.points)},
+            parameters={"synopsis": kind, "points": len(points.points)},
             sizes=sizes,
             certificate=make_certificate(points, end, step, apart),
         )
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
-
-    def _on_released(self, engine: Synopsis, n_clusters: int, rng: Randomness) -> Release:
-        """Centroids out of a released synopsis, at no further cost."""
-        points = pad_with_uniform(engine.data, n_clusters, engine.bounds.unit_box, rng.generator)
-        end = converge(points, engine, n_clusters, self.strategy, rng)
-        places, apart = separate_duplicates(end.centroids, engine.bounds.unit_box, rng.generator)
-        outcome = Outcome(
-            places,
-            n_passes=0,
-            n_iter=len(end.costs),
-            converged=True,
-            transcript=end.transcript,
-            parameters={"synopsis": engine.kind, "points": len(points.points)},
-            sizes=end.sizes,
-            certificate=make_certificate(points, end, None, apart),
-        )
-        return make_release(self, outcome, engine, ledger=Ledger(), rng=rng)
 
     def _radius(
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
