@@ -101,13 +101,13 @@ def test_files_with_missing_values_have_their_box_estimated_pass_by_pass(tmp_pat
     X[::50, 1] = np.nan
     for name in ("a", "b"):
         np.savetxt(tmp_path / f"{name}.csv", X, delimiter=",", header="a,b", comments="")
-    files = Files(tmp_path / "*.csv", nulls="midpoint")
+    files = Files(tmp_path / "*.csv", nulls="midpoint", header=True)
     release = DPKMeans(2, epsilon=1.0, bounds_epsilon=0.2, random_state=0, guarantee="none").fit(files).release_
     assert release.bounds.upper == (128.0, 128.0)
     assert release.spends[0].label == "bounds"
     ledger = Ledger(1.0)
     with pytest.raises(DataError, match="NaN"):
-        DPKMeans(2, epsilon=1.0, bounds_epsilon=0.2, ledger=ledger).fit(Files(tmp_path / "*.csv"))
+        DPKMeans(2, epsilon=1.0, bounds_epsilon=0.2, ledger=ledger).fit(Files(tmp_path / "*.csv", header=True))
     assert ledger.spends == ()
 
 
@@ -151,7 +151,7 @@ def test_the_command_estimates_bounds_when_asked(tmp_path, capsys):
     X = np.random.default_rng(4).uniform(3, 90, (3000, 2))
     data, model = tmp_path / "x.csv", tmp_path / "model.json"
     np.savetxt(data, X, delimiter=",", header="a,b", comments="")
-    asked = ["fit", str(data), "--k", "2", "--epsilon", "1", "--out", str(model)]
+    asked = ["fit", str(data), "--header", "--k", "2", "--epsilon", "1", "--out", str(model)]
     assert main([*asked, "--bounds-epsilon", "0.2"]) == 0
     assert Release.load(model).guarantee.bounds == "estimated"
     assert Release.load(model).bounds.upper == (128.0, 128.0)
