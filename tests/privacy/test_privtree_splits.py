@@ -20,6 +20,7 @@ from dpkmeans.privacy.mechanisms import PrivTreeSplits, _scale
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
 
 ALARM = 1e-9  # how often each test of a law fails by chance
+AUDIT_ALARM = 1e-6  # how often a seeded audit would be wrong with another seed
 BUDGETS = [0.003, 0.03, 0.1, 0.33, 1.0, 3.0, 10.0, 50.0]
 
 
@@ -243,7 +244,7 @@ class TooLittleNoise(PrivTreeSplits):
 
 
 def loss_at_least(mechanism: PrivTreeSplits, cells: tuple[int, ...], runs: int) -> float:
-    """A lower bound for log P'/P of "the record's path is split to the bottom", wrong once in 10^9 audits."""
+    """A lower bound for log P'/P of "the record's path is split to the bottom", wrong once in a million audits."""
     counts = []
     for extra in (0, 1):
         rng, answer = Randomness.with_seed(extra), np.array(cells)
@@ -251,8 +252,8 @@ def loss_at_least(mechanism: PrivTreeSplits, cells: tuple[int, ...], runs: int) 
         shapes = (mechanism.release(counted(answer), ledger=Ledger(), rng=rng, label="x") for _ in range(runs))
         counts.append(sum(int(depths[prefixes == 0].max()) == 3 for depths, prefixes in shapes))
     without, with_record = counts
-    most = beta.ppf(1 - ALARM / 2, without + 1, runs - without)
-    least = beta.ppf(ALARM / 2, with_record, runs - with_record + 1)
+    most = beta.ppf(1 - AUDIT_ALARM / 2, without + 1, runs - without)
+    least = beta.ppf(AUDIT_ALARM / 2, with_record, runs - with_record + 1)
     return math.log(least / most)
 
 
