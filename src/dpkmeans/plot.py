@@ -29,7 +29,6 @@ def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | N
 
     Guarantee: that of `release`, whose centroids have shape (k, d).
 
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((3000, 2))
@@ -48,7 +47,6 @@ def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | 
 
     Guarantee: that of `release`; these are the steps of Lloyd's algorithm on the synopsis, or the published transcript.
 
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((3000, 2))
@@ -77,7 +75,6 @@ def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tup
 
     Guarantee: that of `release`; the zones are those of its transcript. Source: the paper, Algorithms 1 and 2.
 
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((3000, 2))
@@ -112,7 +109,6 @@ def budget(release: Release, ax: Any = None, **options: Any) -> Any:
 
     Guarantee: spends are public; they are decided by public and released quantities.
 
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((3000, 2))
@@ -134,7 +130,6 @@ def explore(rows: Sequence[Explored], ax: Any = None, *, value: str = "cost", **
 
     Guarantee: that of the synopsis; looking at any number of k is post-processing.
 
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from dpkmeans import make_synopsis
     >>> X = np.random.default_rng(0).random((3000, 2))

@@ -117,10 +117,9 @@ def print_release(release: Release) -> None:
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
     header = ["cluster", *release.names] + ([] if release.sizes is None else ["noisy size"])
-    body = [
-        [str(i), *map(_short, centroid)] + ([] if release.sizes is None else [_short(release.sizes[i])])
-        for i, centroid in enumerate(release.centroids.tolist())
-    ]
+    sizes = [[]] * release.n_clusters if release.sizes is None else [[size] for size in release.sizes]
+    lines = [[*centroid, *size] for centroid, size in zip(release.centroids.tolist(), sizes, strict=True)]
+    body = [[str(i), *(f"{value:.6g}" for value in line)] for i, line in enumerate(lines)]
     print_table(header, body)
 
 
@@ -132,10 +131,6 @@ def print_guarantee(release: Release) -> None:
 
 def _ending(release: Release) -> str:
     return {True: ", converged", False: ", stopped by max_iter", None: ""}[release.converged]
-
-
-def _short(value: float) -> str:
-    return f"{value:.6g}"
 
 
 def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:

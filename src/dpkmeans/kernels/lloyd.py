@@ -86,13 +86,13 @@ class FullPass:
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
         """What pass `t` does with a share of the tiles; `moved` points changed their cell in the pass before."""
-        negated, half_norms = interleave_centroids(centroids)
+        groups = interleave_centroids(centroids)
         self.labels, self.scratch = self.scratch, self.labels
 
         def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
             before, labels = self.scratch[share if t > 0 else slice(0)], self.labels[share]
             n = self.n - share.start * LANES
-            return int(reassign(self.tiles[share], n, negated, half_norms, before, labels, counts, sums))
+            return int(reassign(self.tiles[share], n, *groups, before, labels, counts, sums))
 
         return part
 

@@ -73,8 +73,7 @@ class Surface:
 
     def _kernel(self, x: FloatArray) -> FloatArray:
         apart = ((x[:, None] - self.points[None]) / self.lengths) ** 2
-        kernel: FloatArray = self.height * np.exp(-apart.sum(axis=2) / 2)
-        return kernel
+        return np.asarray(self.height * np.exp(-apart.sum(axis=2) / 2))
 
 
 def straight(x: FloatArray) -> FloatArray:

@@ -50,11 +50,10 @@ class _View:
 
     def places(self, points: FloatArray) -> list[tuple[float, float]]:
         xs = WIDTH * MARGIN + (points[:, self.x] - self.left) * self.across
-        ys = np.full(len(points), self.height / 2) if self.y is None else self._down(points[:, self.y])
+        ys = np.full(len(points), self.height / 2)
+        if self.y is not None:
+            ys = self.height * MARGIN + (self.top - points[:, self.y]) * self.down
         return [(_short(a), _short(b)) for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
-
-    def _down(self, values: FloatArray) -> FloatArray:
-        return np.asarray(self.height * MARGIN + (self.top - values) * self.down)
 
     def discs(self, balls: Balls) -> list[tuple[float, float, float, float]]:
         """A ball projects to a disc of its radius, drawn as an ellipse if the two scales differ."""

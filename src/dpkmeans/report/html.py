@@ -34,11 +34,10 @@ def write_report(release: Release, path: str | Path) -> None:
 def require() -> None:
     """Check that the packages for a report are installed, before anything is spent."""
     try:
-        import jinja2
+        import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError:
         raise FileError("A report needs jinja2 and matplotlib: pip install 'dpkmeans[report]'") from None
-    del jinja2
 
 
 def render_report(release: Release) -> str:

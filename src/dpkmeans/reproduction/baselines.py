@@ -29,10 +29,6 @@ class Problem:
     data: Dataset
     engine: MemoryEngine
 
-    @property
-    def k(self) -> int:
-        return self.data.k
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -62,15 +58,14 @@ def baseline(problem: Problem, run: int, seed: int, start: str = "rows") -> Base
 
 def _start(problem: Problem, start: str, rng: np.random.Generator) -> FloatArray:
     if start == "uniform start":
-        return rng.random((problem.k, problem.engine.n_features))
+        return rng.random((problem.data.k, problem.engine.n_features))
     if start == "partition start":
         records = problem.data.unit_records()
-        part = rng.integers(problem.k, size=len(records))
-        counts = np.maximum(np.bincount(part, minlength=problem.k), 1)
-        sums = [np.bincount(part, weights=column, minlength=problem.k) for column in records.T]
-        means: FloatArray = np.stack(sums, axis=1) / counts[:, None]
-        return means
-    return reveal(problem.engine.sample_rows(problem.k, rng), why=WHY)
+        part = rng.integers(problem.data.k, size=len(records))
+        counts = np.maximum(np.bincount(part, minlength=problem.data.k), 1)
+        sums = [np.bincount(part, weights=column, minlength=problem.data.k) for column in records.T]
+        return np.asarray(np.stack(sums, axis=1) / counts[:, None])
+    return reveal(problem.engine.sample_rows(problem.data.k, rng), why=WHY)
 
 
 def cost(problem: Problem, centroids: FloatArray) -> float:
@@ -86,8 +81,7 @@ def last_means(problem: Problem, end: Trajectory) -> FloatArray:
 
 def is_near(centroids: FloatArray, reference: FloatArray) -> AnyArray:
     """The paper's match, coordinate by coordinate: within [0.99, 1.01] of Lloyd's, shape (k, d)."""
-    near: AnyArray = np.abs(centroids - reference) <= MATCH * np.abs(reference)
-    return near
+    return np.asarray(np.abs(centroids - reference) <= MATCH * np.abs(reference))
 
 
 def fingerprint(centroids: FloatArray) -> str:

@@ -56,8 +56,7 @@ def content_hash(records: FloatArray) -> str:
 
 def sorted_rows(records: FloatArray) -> FloatArray:
     """Rows in lexicographic order, without negative zeros."""
-    ordered: FloatArray = records[np.lexsort(records.T[::-1])] + 0.0
-    return ordered
+    return np.asarray(records[np.lexsort(records.T[::-1])] + 0.0)
 
 
 def birch2_subset(files: Sequence[Path]) -> FloatArray:

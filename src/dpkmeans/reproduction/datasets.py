@@ -50,8 +50,7 @@ class Dataset:
     def unit_records(self) -> FloatArray:
         """Records scaled to [0, 1] feature by feature, as the paper does; a constant feature becomes 0."""
         low, high = self.records.min(axis=0), self.records.max(axis=0)
-        scaled: FloatArray = (self.records - low) / np.where(high > low, high - low, 1.0)
-        return scaled
+        return np.asarray((self.records - low) / np.where(high > low, high - low, 1.0))
 
 
 def load_dataset(

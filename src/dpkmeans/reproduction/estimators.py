@@ -48,8 +48,7 @@ def mean_and_error(values: AnyArray) -> tuple[float, float]:
 
 def ratio_and_error(above: AnyArray, below: AnyArray) -> tuple[float, float]:
     """Ratio of two means over the same runs, and its standard error to first order."""
-    a = np.asarray(above, dtype=np.float64).reshape(len(above), -1).mean(axis=1)
-    b = np.asarray(below, dtype=np.float64).reshape(len(below), -1).mean(axis=1)
+    a, b = (np.asarray(x, dtype=np.float64).reshape(len(x), -1).mean(axis=1) for x in (above, below))
     ratio = float(a.mean() / b.mean())
     if len(a) < 2:
         return ratio, math.nan

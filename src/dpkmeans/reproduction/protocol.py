@@ -44,7 +44,7 @@ def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
             "cost": base.cost,
             "optimum": fingerprint(base.lloyd.centroids),
         }
-    done = zone_run(problem, cell.method, cell.epsilon, base.start, _cell_seed(seed, cell))
+    done = zone_run(problem, cell.method, cell.epsilon, base.start, seed_of(seed, *cell))
     end, watch = done.trajectory, done.watch
     near = is_near(done.means, base.lloyd.centroids)
     exact_cost = cost(problem, done.means)
@@ -86,7 +86,7 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
         if cell.method == "gupt":
             options["step_epsilon"], ledger = cell.epsilon, Ledger()
     method = make_method(cell.method, **options)
-    release = method.run(problem.engine, problem.k, ledger=ledger, rng=Randomness.with_seed(_cell_seed(seed, cell)))
+    release = method.run(problem.engine, problem.data.k, ledger=ledger, rng=Randomness.with_seed(seed_of(seed, *cell)))
     unit = problem.engine.bounds.unit_of(release.centroids)
     return {"gap": cost(problem, unit) / base.cost - 1, "epsilon_total": release.epsilon_spent}
 
@@ -95,7 +95,7 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
 def _posterior_total(problem: Problem, twin: Cell, seed: int) -> float:
     """What posterior spends in the path cell `twin`; recomputed, so that no cell depends on another."""
     start = baseline(problem, twin.run, seed).start
-    return zone_run(problem, twin.method, twin.epsilon, start, _cell_seed(seed, twin)).epsilon_total
+    return zone_run(problem, twin.method, twin.epsilon, start, seed_of(seed, *twin)).epsilon_total
 
 
 def reading_row(problem: Problem, cell: Cell, seed: int) -> Row:
@@ -103,10 +103,6 @@ def reading_row(problem: Problem, cell: Cell, seed: int) -> Row:
     base = baseline(problem, cell.run, seed, start=cell.setting if cell.setting.endswith("start") else "rows")
     if cell.method == "lloyd":
         return {"passes": base.lloyd.moves, "stopped": bool(base.lloyd.stopped)}
-    done = zone_run(problem, cell.method, cell.epsilon, base.start, _cell_seed(seed, cell), cell.setting)
+    done = zone_run(problem, cell.method, cell.epsilon, base.start, seed_of(seed, *cell), cell.setting)
     match = bool(is_near(done.means, base.lloyd.centroids).all())
     return {"passes": done.trajectory.passes, "stopped": done.trajectory.stopped, "match": match}
-
-
-def _cell_seed(seed: int, cell: Cell) -> int:
-    return seed_of(seed, *cell)

@@ -17,8 +17,7 @@ def blend(
     sizes = np.bincount(owner, minlength=len(parents))
     gaps = parents - np.bincount(owner, children, minlength=len(parents))
     trust = child_variance / (sizes * child_variance + parent_variance)
-    moved: FloatArray = children + (gaps * trust)[owner]
-    return moved
+    return np.asarray(children + (gaps * trust)[owner])
 
 
 def project(noisy: FloatArray) -> FloatArray:
@@ -33,5 +32,4 @@ def project(noisy: FloatArray) -> FloatArray:
         return positive if positive.sum() > 0 else np.ones(len(noisy))
     ordered = np.sort(noisy)[::-1]
     thresholds = (np.cumsum(ordered) - total) / np.arange(1, len(noisy) + 1)
-    weights: FloatArray = np.maximum(noisy - thresholds[np.flatnonzero(ordered > thresholds)[-1]], 0.0)
-    return weights
+    return np.asarray(np.maximum(noisy - thresholds[np.flatnonzero(ordered > thresholds)[-1]], 0.0))

@@ -83,8 +83,7 @@ def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Rand
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:
     """Into how many parts to cut each side (d,) for about `cells` cells that are as nearly cubes as can be."""
-    one: IntArray = pieces_each(sides, np.array([cells]))[0]
-    return one
+    return np.asarray(pieces_each(sides, np.array([cells]))[0])
 
 
 def pieces_each(sides: FloatArray, cells: FloatArray) -> IntArray:

@@ -21,7 +21,6 @@ class GridCells:
     """
 
     sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
-
     box: FloatArray
     outer: IntArray
     cuts: IntArray
@@ -30,8 +29,7 @@ class GridCells:
     def starts(self) -> IntArray:
         """Index of the first small cell of each box, and the number of all at the end, shape (m + 1,)."""
         sizes = np.prod(self.cuts, axis=1)
-        starts: IntArray = np.concatenate([[0], np.cumsum(sizes)])
-        return starts
+        return np.asarray(np.concatenate([[0], np.cumsum(sizes)]))
 
     @property
     def shape(self) -> tuple[int, int]:

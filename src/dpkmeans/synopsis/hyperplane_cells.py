@@ -22,7 +22,6 @@ class Sides:
     """
 
     sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
-
     directions: FloatArray
     origin: FloatArray
     thresholds: FloatArray
@@ -64,7 +63,6 @@ class Spread:
     """The mean over m directions of the distance from `origin`, divided by `most` and clipped to 1: one number."""
 
     sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((UNIT,))  # a record adds from 0 to UNIT
-
     directions: FloatArray
     origin: FloatArray
     most: float

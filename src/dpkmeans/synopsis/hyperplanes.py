@@ -92,8 +92,7 @@ class Hyperplanes:
         offset = np.clip(noisy[1:] / count, -1.0, 1.0)
         variance = cube_variance(engine.n_features) / float(epsilon) ** 2 / count**2
         trust = max(0.0, 1.0 - variance / max(float(np.mean(offset**2)), 1e-300))
-        middle: FloatArray = half + trust * offset * half
-        return middle
+        return np.asarray(half + trust * offset * half)
 
     def _deviation(
         self,

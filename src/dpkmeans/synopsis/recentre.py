@@ -44,8 +44,7 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations:
         [np.bincount(end.labels, points.weights * residuals[:, j] ** 2, minlength=k) / sizes for j in range(d)], axis=1
     )
     nearest = np.minimum(gaps(end.centroids), 1.0)[:, None]
-    radius: FloatArray = np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), MIN_RADIUS)
-    return radius
+    return np.asarray(np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), MIN_RADIUS))
 
 
 def gaps(centroids: FloatArray) -> FloatArray:
@@ -55,8 +54,7 @@ def gaps(centroids: FloatArray) -> FloatArray:
         apart = ((centroids - centroid) ** 2).sum(axis=1)
         apart[c] = np.inf
         squares[c] = apart.min()
-    distances: FloatArray = np.sqrt(squares)
-    return distances
+    return np.asarray(np.sqrt(squares))
 
 
 def recentre(
@@ -119,5 +117,4 @@ def learn_radius(
     candidates = edges[1:]
     excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
     loss = (candidates * deviation) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
-    radius: FloatArray = np.tile(np.maximum(half * candidates[np.argmin(loss)], MIN_RADIUS), (k, 1))
-    return radius
+    return np.asarray(np.tile(np.maximum(half * candidates[np.argmin(loss)], MIN_RADIUS), (k, 1)))

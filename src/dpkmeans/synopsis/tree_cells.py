@@ -22,7 +22,6 @@ class Halvings:
     """
 
     sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
-
     box: FloatArray
     depth: int
 
