@@ -91,10 +91,14 @@ setup-scale: .venv/.scale
 demo: setup
 	@$(BIN)/dpkmeans demo
 
-# For every commit: no browser, no cluster, nothing that takes long.
+# For every commit: values, noise, ledger, records on their way in, the synopsis, and the order of the layers. About 75
+# CPU seconds of tests; no browser, no cluster, nothing marked slow.
+FAST_TESTS := tests/core tests/storage tests/data tests/planning tests/privacy tests/synopsis \
+	tests/test_layers.py tests/test_version.py tests/test_import_time.py
+
 .PHONY: check
 check: lint
-	$(PY) -m pytest $(PYTEST_ARGS) -m "not slow and not cluster and not browser"
+	$(PY) -m pytest $(PYTEST_ARGS) -m "not slow and not cluster and not browser" $(FAST_TESTS)
 
 # For every push. The test run comes last, so that its closing line closes the output.
 .PHONY: test
