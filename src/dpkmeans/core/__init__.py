@@ -1,1 +1,1 @@
-"""Values: no records, no noise, no files. Imports `errors` and, to save and load a release, `storage`."""
+"""Values: no records, no noise, no files. Imports `errors` only; a `Release` reaches its files and report lazily."""

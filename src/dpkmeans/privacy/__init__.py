@@ -1,1 +1,1 @@
-"""Noise and budget. Imports `core` only."""
+"""Noise and budget. Imports `core` only, and `storage` to sync a folder."""
