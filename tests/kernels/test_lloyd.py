@@ -17,30 +17,9 @@ from dpkmeans.kernels.assign import interleave_centroids, move_to_means, new_lab
 from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, select_candidates
 from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
 from dpkmeans.kernels.simd_f32 import GROUP, LANES
+from dpkmeans.kernels.tile_reference import fused, nearest
 
 WHY = "a test looks"
-
-
-def fused(x, c, total):
-    """x·c + total rounded once to float32: in float64 with the last bit odd where inexact, which rounds right."""
-    product = x.astype(np.float64) * c.astype(np.float64)  # exact
-    wide = product + total
-    back = wide - product
-    error = (product - (wide - back)) + (total - back)
-    towards = np.nextafter(wide, np.where(error > 0, np.inf, -np.inf))
-    even = (wide.view(np.int64) & 1) == 0
-    return np.where((error != 0) & even, towards, wide).astype(np.float32)
-
-
-def nearest(points, centroids):
-    """Labels by scores ½|c|² - x·c, added up feature by feature; the first of equal ones."""
-    half_norms = np.zeros(len(centroids))
-    for j in range(centroids.shape[1]):
-        half_norms += centroids[:, j] * centroids[:, j]
-    scores = np.tile((0.5 * half_norms).astype(np.float32), (len(points), 1))
-    for j in range(points.shape[1]):
-        scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
-    return scores.argmin(axis=1)
 
 
 def reference(points, start, max_iter):

@@ -3,8 +3,9 @@
 A tile holds `LANES` points feature by feature, so that one load gives one feature of all of them. Centroids come in
 groups of `GROUP`, negated and interleaved, so that each load of points serves a whole group. The score of a centroid
 is ½|c|² - x·c, built up feature by feature with fused multiply-add in float32: every implementation that follows
-this order gives the same bits. Compilers vectorise innermost loops only, and here the innermost loop (over features)
-is the wrong one; hence the few lines of LLVM below. They run at the rate of a good matrix product.
+this order gives the same bits, as the plain one in `tile_reference` does. Compilers vectorise innermost loops only, and
+here the innermost loop (over features) is the wrong one; hence the few lines of LLVM below, at the rate of a good
+matrix product.
 """
 
 from __future__ import annotations

@@ -1,0 +1,31 @@
+"""What `simd_f32` computes, in plain NumPy and to the bit: the definition that tests compare the LLVM kernel with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
+
+
+def nearest(points: Float32Array, centroids: FloatArray) -> IntArray:
+    """Nearest of the centroids (k, d) for points (n, d), by scores ½|c|² - x·c; the first of equal ones, shape (n,)."""
+    half_norms = np.zeros(len(centroids))
+    for j in range(centroids.shape[1]):
+        half_norms += centroids[:, j] * centroids[:, j]
+    scores = np.tile((0.5 * half_norms).astype(np.float32), (len(points), 1))
+    for j in range(points.shape[1]):
+        scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
+    labels: IntArray = scores.argmin(axis=1)
+    return labels
+
+
+def fused(x: Float32Array, c: Float32Array, total: Float32Array) -> Float32Array:
+    """x·c + total, rounded once to float32: in float64, with an odd last bit where inexact, which rounds right."""
+    product = x.astype(np.float64) * c.astype(np.float64)  # exact
+    wide = product + total
+    back = wide - product
+    error = (product - (wide - back)) + (total - back)
+    towards = np.nextafter(wide, np.where(error > 0, np.inf, -np.inf))
+    even = (wide.view(np.int64) & 1) == 0
+    rounded: AnyArray = np.where((error != 0) & even, towards, wide)
+    return rounded.astype(np.float32)
