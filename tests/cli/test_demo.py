@@ -47,6 +47,7 @@ def test_the_demo_prints_towns_and_guarantee_and_writes_a_report(tmp_path, capsy
     assert all(town.name in out for town in TOWNS)
     assert out.startswith("Proved: 1-differential privacy")
     assert str(report) in err
+    assert "warning" not in err
     assert "east_km" in report.read_text()
 
 

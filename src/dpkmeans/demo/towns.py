@@ -57,7 +57,7 @@ def visits(n_visits: int = N_VISITS) -> FloatArray:
     places = np.array([(t.east, t.north) for t in TOWNS])
     spreads = np.array([t.spread for t in TOWNS])
     points = places[town] + spreads[town, None] * rng.standard_normal((n_visits, 2))
-    return np.clip(points, 0.0, BOX_KM)
+    return BOX_KM - np.abs(BOX_KM - np.abs(points))  # reflected at the border: clipped ones would lie on the bounds
 
 
 def match(centroids: FloatArray) -> list[Found]:
