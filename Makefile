@@ -19,7 +19,7 @@ PYTEST_ARGS ?= -n 2
 .PHONY: help
 help:
 	@echo "make demo           fit synthetic visits, print the result, write report.html"
-	@echo "make check          lint, type check and run the fast tests: under two minutes"
+	@echo "make check          lint, type check and run the fast tests: under two minutes on two cores"
 	@echo "make test           lint, type check, build the documentation and run all tests"
 	@echo "make lint           ruff and mypy only"
 	@echo "make format         rewrite the code with ruff"
@@ -31,6 +31,7 @@ help:
 	@echo "make setup-scale    add Dask and Spark to it (the tests call it)"
 	@echo "make requirements   pin the newest versions in requirements/"
 	@echo "make fuzz           fuzz the file readers and the API (FUZZ_SECONDS for each reader)"
+	@echo "make kill-ledger    kill writers of a ledger 300 times: nothing may be lost or overspent"
 	@echo "make test-oldest    run the tests with the oldest supported dependencies, in .venv-oldest"
 	@echo "make sbom           write sbom.json, a bill of materials"
 	@echo "make clean          remove .venv, caches and build results"

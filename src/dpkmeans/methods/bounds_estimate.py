@@ -89,7 +89,7 @@ def estimate_bounds(
 ) -> Bounds:
     """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
 
-    Each side is a power of two or zero, so the box may be twice too wide; a public box is better where there is one.
+    Each side is a power of two or zero, so far from zero the box may be much too wide; a public box is better.
 
     Formal guarantee
     ----------------
