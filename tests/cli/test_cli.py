@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpkmeans.cli.app import app
 from dpkmeans.cli.inputs import parse_bounds
 from dpkmeans.cli.main import main
+from dpkmeans.cli.options import WHOLE
 from dpkmeans.core.release import Release
 from dpkmeans.errors import BoundsError
 
@@ -106,8 +108,12 @@ def test_version_and_help_are_done_with_exit_code_0(capsys):
     [
         (("--nope",), 2, "--nope"),
         (("--bounds", "0:1", "--k", "two"), 2, "--k"),
+        ((*PROVED[:4], "--k", "2.5"), 2, "whole number; got '2.5'"),
+        ((*PROVED[:4], "--k", "2.0"), 2, "whole number; got '2.0'"),
+        ((*PROVED, "--n-records", "199.9"), 2, "whole number; got '199.9'"),
         (("--bounds", "0:1", "--guarantee", "perfect"), 2, "perfect"),
         ((), 2, "--bounds are missing"),
+        ((), 2, "--bounds-epsilon 0.1"),
         (("--bounds", "0,1"), 2, "LOW:HIGH"),
         (("--bounds", "0:1,0:1,0:1", "--epsilon", "1"), 2, "3 pairs; the data has 2"),
         (("--bounds", "1:0", "--epsilon", "1"), 2, "lower must be below upper"),
@@ -139,6 +145,36 @@ def test_bad_fits_end_with_the_right_exit_code_and_one_line(data, capsys, argume
 def test_commands_that_cannot_be_understood_exit_with_2(arguments, capsys):
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_no_command_has_an_option_that_rounds_a_fraction_to_a_whole_number():
+    commands = [app[name] for name in app if name[0] != "-" and app[name].default_command]
+    arguments = [a for command in commands for a in command.assemble_argument_collection()]
+    whole = [a for a in arguments if a.hint in (int, int | None)]
+    assert {"--k", "--seed", "--workers", "--records", "--features", "--runs", "--jobs"} <= {a.name for a in whole}
+    assert [a.name for a in whole if a.parameter.converter is not WHOLE.converter] == []
+
+
+def test_a_plan_takes_no_fraction_of_a_record_or_a_feature(capsys):
+    for records, features in (("1000.7", "2"), ("1000", "2.5")):
+        assert main(["plan", "--records", records, "--features", features]) == 2
+        assert "whole number" in capsys.readouterr().err
+
+
+def test_columns_of_a_file_with_semicolons_are_refused_with_what_separates_cells(tmp_path, capsys):
+    path = tmp_path / "semicolons.csv"
+    path.write_text("east;north\n1;2\n")
+    asked = ["fit", str(path), *PROVED, "--columns"]
+    assert main([*asked, "east,north"]) == 4
+    assert "Names must match exactly, and cells must be separated by commas." in capsys.readouterr().err
+    assert main([*asked, "0,1", "--no-header"]) == 4
+    assert "it has one column, number 0" in capsys.readouterr().err
+
+
+def test_a_column_of_text_recommends_a_header_only_where_there_is_none(data, capsys):
+    for declared in (["--header"], ["--columns", "east,name"], ["--no-header"]):
+        assert main(["fit", str(data), *PROVED, *declared]) == 4
+        assert ("if the first row holds names" in capsys.readouterr().err) == (declared == ["--no-header"])
 
 
 def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_path, capsys):

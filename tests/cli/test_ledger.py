@@ -58,6 +58,13 @@ def test_a_fit_that_is_not_private_is_refused_by_a_ledger(data, ledger, capsys):
     assert len(DurableLedger(ledger).entries()) == 1
 
 
+def test_a_failed_estimate_of_the_bounds_says_what_the_ledger_keeps_as_spent(data, ledger, capsys):
+    share = ["--k", "2", "--bounds-epsilon", "0.001", "--epsilon", "1", "--ledger", str(ledger), "--dataset", "visits"]
+    assert main(["fit", str(data), "--no-header", *share]) == 2
+    assert "a durable ledger keeps the whole epsilon of the fit as spent" in capsys.readouterr().err
+    assert float(DurableLedger(ledger).dataset("visits").spent) == 1.0
+
+
 def test_a_ledger_without_a_data_set_is_a_usage_error(data, ledger, capsys):
     assert main(["fit", str(data), "--no-header", "--bounds", "0:1", "--epsilon", "1", "--ledger", str(ledger)]) == 2
     assert "--dataset visits" in capsys.readouterr().err
@@ -120,7 +127,12 @@ def test_verify_exits_with_4_and_says_where_a_chain_breaks(ledger, capsys):
     assert out.startswith("intact: 1 entries\nhead: ")
     head = out.split()[-1]
     assert main(["ledger", "verify", str(ledger), "--head", head]) == 0
+    capsys.readouterr()
     assert main(["ledger", "verify", str(ledger), "--head", "ab" * 32]) == 4
+    assert "entries were removed, or it is the head of another ledger" in capsys.readouterr().err
+    for other in ("abc", "", head.upper() + "\n"):
+        assert main(["ledger", "verify", str(ledger), "--head", other]) == 2
+        assert "--head must be 64 hexadecimal digits" in capsys.readouterr().err
     with sqlite3.connect(ledger) as connection:
         connection.execute("DROP TRIGGER no_update")
         connection.execute("UPDATE entries SET nano = 9000000000, cap = 9000000000")

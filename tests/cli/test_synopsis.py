@@ -91,6 +91,16 @@ def test_explore_writes_a_model_for_a_single_k(synopsis, tmp_path, capsys):
     assert "one model" in capsys.readouterr().err
 
 
+def test_a_file_of_the_other_kind_is_named_with_the_command_that_reads_it(synopsis, model, capsys):
+    for command, file, says in (
+        ("show", synopsis, "is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans explore."),
+        ("report", synopsis, "dpkmeans explore"),
+        ("explore", model, "is a dpkmeans model file, not a dpkmeans synopsis file. Read it with dpkmeans show"),
+    ):
+        assert main([command, str(file)]) == 4
+        assert says in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("k", ["x", "5:2", "1:2:3", "", ":", "0:3", "1:5000"])
 def test_numbers_of_clusters_that_make_no_sense_are_a_usage_error(synopsis, k, capsys):
     assert main(["explore", str(synopsis), "--k", k]) == 2
@@ -100,7 +110,11 @@ def test_numbers_of_clusters_that_make_no_sense_are_a_usage_error(synopsis, k, c
 def test_a_synopsis_wants_epsilon_bounds_and_a_place_and_refuses_a_seed(data, tmp_path, capsys):
     out = str(tmp_path / "s.json")
     assert main(["synopsis", str(data), "--header", "--bounds", "0:10", "--out", out]) == 2
+    capsys.readouterr()
     assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--out", out]) == 2
+    missing = capsys.readouterr().err
+    assert "--bounds are missing" in missing
+    assert "--bounds-epsilon" not in missing
     assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10"]) == 2
     assert (
         main(["synopsis", str(data), "--header", "--epsilon", "1", "--bounds", "0:10", "--seed", "1", "--out", out])

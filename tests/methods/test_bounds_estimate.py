@@ -68,6 +68,8 @@ def test_too_few_records_are_an_error_about_released_values_only():
     noisy = np.zeros((1, CELLS), dtype=np.int64)
     with pytest.raises(BoundsError, match="found nothing for feature 0"):
         box_of(noisy, Epsilon.of(0.1))
+    with pytest.raises(BoundsError, match="found nothing for feature east"):
+        box_of(noisy, Epsilon.of(0.1), ("east",))
 
 
 def test_negative_and_narrow_features_keep_their_sides():

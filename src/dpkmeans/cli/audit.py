@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.main import DONE, FAULT, VIOLATION
-from dpkmeans.cli.options import Jobs, Json, all_cores
+from dpkmeans.cli.options import Jobs, Json, WholeOrNone, all_cores
 from dpkmeans.core.epsilon import format_epsilon
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def audit(
     /,
     *,
     epsilon: float = 1.0,
-    runs: int | None = None,
+    runs: WholeOrNone = None,
     quick: bool = False,
     confidence: float = 0.95,
     jobs: Jobs = None,

@@ -21,6 +21,7 @@ from dpkmeans.cli.options import (
     Reading,
     Seed,
     Spending,
+    WholeOrNone,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def fit(
     release_epsilon: float | None = None,
     n_records: PublicCount = None,
     init: str | None = None,
-    max_iter: int | None = None,
+    max_iter: WholeOrNone = None,
     seed: Seed = None,
     reading: Reading = ANY,
     spending: Spending = OWN,

@@ -24,8 +24,8 @@ ESTIMATED = "estimated"
 MAX_HELD = 2**27  # bytes up to which one file is held in memory unless an engine is named
 
 
-def parse_bounds(text: str | None, estimated: bool = False) -> str | list[tuple[float, float]]:
-    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`.
+def parse_bounds(text: str | None, estimated: bool | None = None) -> str | list[tuple[float, float]]:
+    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`. `estimated` is None for a command that cannot estimate them.
 
     >>> parse_bounds("0:1,-5:1e3")
     [(0.0, 1.0), (-5.0, 1000.0)]
@@ -34,10 +34,11 @@ def parse_bounds(text: str | None, estimated: bool = False) -> str | list[tuple[
     if text is None:
         if estimated:
             return ESTIMATED
+        if estimated is not None:
+            how += " If you know none, --bounds-epsilon 0.1 spends that much of epsilon on a private estimate."
         raise BoundsError(
-            "--bounds are missing. The noise is as large as the box, so it must be known without looking at the data: "
-            f"an age lies in 0:120, a share in 0:1. {how} If you know none, --bounds-epsilon 0.1 spends that much of "
-            "epsilon on a private estimate."
+            "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "
+            f"an age lies in 0:120, a share in 0:1. {how}"
         )
     if estimated:
         raise BoundsError("give --bounds or --bounds-epsilon, not both. With public bounds nothing is spent on them.")

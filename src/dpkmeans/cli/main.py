@@ -38,7 +38,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 # Options that are not called like the parameter they set.
-_OPTIONS = {"n_clusters": "--k", "random_state": "--seed"}
+_OPTIONS = {"n_clusters": "--k", "random_state": "--seed", "expected_head": "--head"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

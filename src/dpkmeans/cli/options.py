@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from dpkmeans.cli import output
 from dpkmeans.errors import MethodError
@@ -24,16 +25,28 @@ BOUNDS_HELP = (
     "records, which makes the result not private."
 )
 
+
+def _whole(_: object, tokens: Sequence[Token]) -> int:
+    """A whole number as it is written; by itself the parser would round a fraction."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"it must be a whole number; got {tokens[0].value!r}.") from None
+
+
+WHOLE = Parameter(converter=_whole)
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
-Clusters = Annotated[int, Parameter(name=["--k", "-k"])]
+Clusters = Annotated[int, WHOLE, Parameter(name=["--k", "-k"])]
 Data = Annotated[Path, Parameter(help=DATA_HELP)]
 Flag = Annotated[bool, Parameter(show_default=False)]
 GuaranteeName = Annotated[Literal["proved", "paper", "none"], Parameter(help="The weakest guarantee to accept.")]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
-Jobs = Annotated[int | None, Parameter(help="Number of processes; one per core by default.")]
+Jobs = Annotated[int | None, WHOLE, Parameter(help="Number of processes; one per core by default.")]
 Json = Annotated[bool, Parameter(show_default=False, help="Print the result as JSON.")]
-PublicCount = Annotated[int | None, Parameter(help="Number of records, if it is public.")]
-Seed = Annotated[int | None, Parameter(help="Makes the run repeatable and not private; needs --guarantee none.")]
+PublicCount = Annotated[int | None, WHOLE, Parameter(help="Number of records, if it is public.")]
+Seed = Annotated[int | None, WHOLE, Parameter(help="Makes the run repeatable and not private; needs --guarantee none.")]
+Whole = Annotated[int, WHOLE]
+WholeOrNone = Annotated[int | None, WHOLE]
 
 NullsName = Literal["refuse", "midpoint"]
 EngineName = Literal["memory", "stream", "dask", "spark"]
@@ -92,7 +105,7 @@ class EngineOptions:
     scheduler: str | None = None
     """Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default."""
 
-    workers: int | None = None
+    workers: WholeOrNone = None
     """How many worker processes to start here (dask, spark)."""
 
     memory: str | None = None

@@ -8,14 +8,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.options import Clusters, Json
+from dpkmeans.cli.options import Clusters, Json, Whole
 from dpkmeans.core.epsilon import format_epsilon
 
 
 def plan(
     *,
-    records: int,
-    features: int,
+    records: Whole,
+    features: Whole,
     k: Clusters = 8,
     epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (0.1, 0.5, 1.0, 2.0),
     bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpkmeans.cli import output
-from dpkmeans.cli.options import Jobs, Json, all_cores
+from dpkmeans.cli.options import Jobs, Json, Whole, WholeOrNone, all_cores
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def reproduce(
     /,
     *,
     dataset: str | None = None,
-    runs: int = 300,
-    quality_runs: int | None = None,
+    runs: Whole = 300,
+    quality_runs: WholeOrNone = None,
     epsilons: str | None = None,
     methods: str | None = None,
-    k: int | None = None,
-    seed: int = 0,
+    k: WholeOrNone = None,
+    seed: Whole = 0,
     jobs: Jobs = None,
     out: Path = Path("results"),
     json: Json = False,

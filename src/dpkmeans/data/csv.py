@@ -86,7 +86,8 @@ def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...]) -> Non
     if missing:
         raise DataError(
             f"the first row of {path} does not hold the name(s) {', '.join(map(repr, missing))}.",
-            hint="If it is a record, write {header=False}; columns are then numbered from 0.",
+            hint="Names must match exactly, and cells must be separated by commas. If it is a record, write "
+            "{header=False}; columns are then numbered from 0.",
         )
 
 
@@ -122,7 +123,8 @@ def _irregular(file: _CsvFile, message: str) -> DataError:
         label = file.labels[file.chosen.index(int(column[1]))]
         return DataError(
             f"{label} of {file.path} does not hold numbers only.",
-            hint="Leave it out with {columns}, or convert it; if the first row holds names, write {header=True}.",
+            hint="Leave it out with {columns}, or convert it"
+            + ("." if file.lines_before_records else "; if the first row holds names, write {header=True}."),
         )
     return DataError(
         f"{file.path} is not a regular CSV file: some rows do not have as many cells as the first, which has "

@@ -57,7 +57,8 @@ def choose_columns(whole: object, columns: Sequence[str] | None, names: tuple[st
     """Positions of the columns that were asked for, by name, or by number from 0 where there are no names."""
     if columns is None:
         return list(range(n))
-    known = f"It has: {', '.join(names)}." if names else f"It has no header; its columns are numbered 0 to {n - 1}."
+    numbered = "it has one column, number 0" if n == 1 else f"its columns are numbered 0 to {n - 1}"
+    known = f"It has: {', '.join(names)}." if names else f"It has no header; {numbered}."
     if not columns:
         raise DataError(f"no columns were asked for. {known}")
     if len(set(columns)) < len(columns):

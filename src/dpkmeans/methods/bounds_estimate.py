@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,6 +86,7 @@ def estimate_bounds(
     ledger: Ledger,
     rng: Randomness,
     nulls: Nulls = "refuse",
+    names: Sequence[str] | None = None,
 ) -> Bounds:
     """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
 
@@ -97,10 +98,10 @@ def estimate_bounds(
     """
     exact = histogram(chunks, n_features, nulls)
     noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=LABEL)
-    return box_of(noisy, epsilon)
+    return box_of(noisy, epsilon, names)
 
 
-def box_of(noisy: IntArray, epsilon: Epsilon) -> Bounds:
+def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None) -> Bounds:
     """The box from the noisy histogram, shape (d, CELLS). Post-processing."""
     d = len(noisy)
     threshold = d / float(epsilon) * math.log(d * CELLS / FALSE_CELL)
@@ -110,8 +111,9 @@ def box_of(noisy: IntArray, epsilon: Epsilon) -> Bounds:
         held = np.flatnonzero(counts > threshold)
         if len(held) == 0:
             raise BoundsError(
-                f"the private estimate of the bounds found nothing for feature {j}: there are too few records for its "
-                "share of epsilon, which is spent.",
+                f"the private estimate of the bounds found nothing for feature {names[j] if names else j}: "
+                "there are too few records for its share of epsilon. The share is spent; a durable ledger keeps the "
+                "whole epsilon of the fit as spent.",
                 hint="Give {bounds}, or more for {bounds_epsilon}.",
             )
         low, high = float(borders[held[0]]), float(borders[held[-1] + 1])

@@ -20,6 +20,7 @@ MAX_BYTES = 512 * 2**20
 MAX_DEPTH = 16  # lists and objects inside each other
 MAX_LISTS = 2**22  # lists and objects in all
 MAX_VALUES = 2**25
+_TAKEN_BY = {"dpkmeans model": "show, report or predict", "dpkmeans synopsis": "explore"}
 
 
 def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any]) -> None:
@@ -110,7 +111,7 @@ def _head(kind: str, version: int, content: Any) -> dict[str, Any]:
 
 def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], content: Any) -> None:
     if head.get("kind") != kind:
-        raise _foreign(source, kind)
+        raise _foreign(source, kind, head.get("kind"))
     found = head.get("version")
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
         raise FileError(f"{source} is damaged: it names no version. Restore it or fit again.")
@@ -166,7 +167,9 @@ def depth(value: Any) -> int:
     return deepest
 
 
-def _foreign(source: Path, kind: str) -> FileError:
+def _foreign(source: Path, kind: str, found: Any = None) -> FileError:
+    if isinstance(found, str) and found in _TAKEN_BY:
+        return FileError(f"{source} is a {found} file, not a {kind} file. Read it with dpkmeans {_TAKEN_BY[found]}.")
     return FileError(f"{source} is not a {kind} file. Give a file that dpkmeans wrote.")
 
 

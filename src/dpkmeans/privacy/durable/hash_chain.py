@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from dpkmeans.errors import LedgerError
+from dpkmeans.errors import LedgerError, MethodError
 
 BEGINNING = "0" * 64
 KINDS = ("create", "cap", "spend", "reserve", "settle")
@@ -73,6 +74,8 @@ def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None) -> 
     A chain that someone cut off at the end, or wrote anew from an entry on, is whole in itself. `expected_head`, a
     head that was noted elsewhere before, tells: it must still be in the chain.
     """
+    if expected_head is not None and not re.fullmatch("[0-9a-f]{64}", expected_head):
+        raise MethodError("must be 64 hexadecimal digits, as an earlier check printed them.", parameter="expected_head")
     state = _State()
     head, count, found = BEGINNING, 0, expected_head in (None, BEGINNING)
     for count, entry in enumerate(entries, start=1):
@@ -82,7 +85,8 @@ def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None) -> 
         head = entry.sha256
         found = found or head == expected_head
     if not found:
-        return Verification(count, head, count + 1, "the expected head is not in the chain: entries were removed")
+        why = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
+        return Verification(count, head, count + 1, why)
     return Verification(count, head)
 
 
