@@ -126,9 +126,8 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             check_accountable(offered)
         if share is not None:
             assert data.chunks is not None
-            names = request.feature_names or data.names
             box = estimate_bounds(
-                data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls, names=names
+                data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls, names=data.names
             )
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data

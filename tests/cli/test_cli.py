@@ -78,7 +78,9 @@ def test_a_fit_as_a_process_prints_json_alone_on_stdout(data):
 def test_a_missing_file_as_a_process_gives_one_line_and_exit_code_4(tmp_path):
     done = process("fit", str(tmp_path / "missing.csv"), "--bounds", "0:1")
     assert done.returncode == 4
-    assert done.stderr.splitlines()[-1].startswith("error: cannot read")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: cannot read")
+    assert last.endswith("Check the path; for several files give a folder or a quoted pattern.")
     assert done.stdout == ""
 
 
@@ -117,16 +119,23 @@ def test_version_and_help_are_done_with_exit_code_0(capsys):
         (("--bounds", "0,1"), 2, "LOW:HIGH"),
         (("--bounds", "0:1,0:1,0:1", "--epsilon", "1"), 2, "3 pairs; the data has 2"),
         (("--bounds", "1:0", "--epsilon", "1"), 2, "lower must be below upper"),
+        (("--bounds", "0:1,100:0", "--epsilon", "1"), 2, "Did you mean 0 to 100?"),
+        ((*PROVED, "--bounds-epsilon", "0.1"), 2, "Give --bounds or --bounds-epsilon, not both"),
+        (("other.csv", *PROVED), 2, "DATA is one file, folder or pattern; put a pattern in quotes: 'visits/*.csv'."),
+        ((*PROVED, "--seed"), 2, "--seed needs a value. Try: dpkmeans fit --help"),
         (("--bounds", "0:nan", "--epsilon", "1"), 2, "finite"),
         (("--bounds", "0:1", "--method", "magic"), 2, "unknown method 'magic'"),
         (("--bounds", "0:1", "--method", "lloyd", "--step-epsilon", "1"), 2, "does not take"),
         (("--bounds", "0:1", "--k", "0", "--epsilon", "1"), 2, "--k must be"),
         (("--bounds", "0:1", "--method", "posterior"), 3, "--guarantee paper"),
+        (("--bounds", "0:1", "--method", "posterior"), 3, "labelled 'paper' (the algorithm as published; its epsilon"),
+        (("--bounds", "0:1", "--method", "posterior"), 3, "but you accept only 'proved'."),
+        ((*LLOYD[:4], "--guarantee", "paper"), 3, "but you accept only 'paper' or 'proved'."),
         (("--bounds", "0:1", "--method", "lloyd"), 3, "--guarantee none"),
         (("--bounds", "0:1", "--epsilon", "1", "--seed", "1"), 3, "--seed"),
         (("--bounds", "from data", "--epsilon", "1"), 3, "read from the data"),
         (("--bounds", "0:1", "--epsilon", "-1"), 3, "must be positive"),
-        (("--bounds", "0:1"), 3, "--epsilon 1.0"),
+        (("--bounds", "0:1"), 3, "--epsilon is missing. Write, say, --epsilon 1.0."),
         ((*PAPER, "--epsilon", "0.05"), 3, "only"),
         ((*LLOYD, "--k", "100"), 2, "--k"),
         (("--bounds", "0:1", "--method", "lloyd", "--guarantee", "none", "--k", "100"), 4, "--k 100 is larger"),
@@ -141,10 +150,21 @@ def test_bad_fits_end_with_the_right_exit_code_and_one_line(data, capsys, argume
     assert says in last
 
 
-@pytest.mark.parametrize("arguments", [("nope",), ("fit",), ("predict", "model.json"), ("show",), ("methods", "x")])
-def test_commands_that_cannot_be_understood_exit_with_2(arguments, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nope",), 'Unknown command "nope"'),
+        (("fit",), "DATA is missing. Try: dpkmeans fit --help"),
+        (("predict", "model.json"), "DATA is missing."),
+        (("show",), "MODEL is missing."),
+        (("ledger", "verify"), "LEDGER is missing. Try: dpkmeans ledger verify --help"),
+        (("synopsis", "a.csv", "--out", "s.json"), "--epsilon is missing."),
+        (("methods", "x"), "not expected here: x. Try: dpkmeans methods --help"),
+    ],
+)
+def test_commands_that_cannot_be_understood_exit_with_2(arguments, says, capsys):
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("error: ")
+    assert capsys.readouterr().err.startswith(f"error: {says}")
 
 
 def test_no_command_has_an_option_that_rounds_a_fraction_to_a_whole_number():
@@ -253,6 +273,7 @@ def test_a_fit_prints_the_guarantee_first_and_names_the_features(data, capsys):
     assert out.startswith("Proved: 1-differential privacy")
     assert "east" in out
     assert "epsilon promised  1\n" in out
+    assert " over the records; converged after " in out
     assert err.splitlines()[:2] == [f"Reading {data}", "Fitting"]
 
 
@@ -305,10 +326,12 @@ def test_a_fit_says_where_its_files_are_and_when_one_feature_decides_alone(data,
     assert fit(data, *PROVED, "--out", str(out)) == 0
     err = capsys.readouterr().err
     assert f"The model is in {out}" in err
+    assert "not saved" not in err
     assert "hardly matters" not in err
     assert fit(data, "--bounds", "0:10,0:1000", "--epsilon", "1", "--k", "2") == 0
     err = capsys.readouterr().err
     assert "100 times as wide in north as in east" in err
+    assert "The model was not saved: give --out next time." in err
 
 
 def test_show_prints_what_fit_wrote(model, capsys):
@@ -366,7 +389,9 @@ def test_predict_finds_the_columns_of_the_model_by_name(model, data, tmp_path, c
     labels = tmp_path / "labels.csv"
     assert main(["predict", str(model), str(data), "--out", str(labels)]) == 0
     assert labels.read_text() == out
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"The predictions are in {labels}" in err
 
 
 def test_predictions_as_json_are_those_of_the_file(model, data, tmp_path, capsys):
@@ -420,7 +445,10 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_fit(data, tmp_pat
         assert "Fitting" not in err
 
 
-def test_an_output_may_not_replace_an_input(model, data, tmp_path):
+def test_an_output_may_not_replace_an_input(model, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(model), "--out", model.name]) == 2
+    assert f"{model} and {model.name} are the same file" in capsys.readouterr().err
     before = data.read_text()
     assert fit(data, *LLOYD, "--out", str(data)) == 2
     assert main(["predict", str(model), str(data), "--out", str(model)]) == 2

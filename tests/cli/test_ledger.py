@@ -43,6 +43,7 @@ def test_a_fit_is_charged_and_the_next_one_is_refused_with_3_and_writes_no_file(
     assert fit(data, ledger, "--epsilon", "1", "--out", str(second), *others) == 3
     printed = capsys.readouterr()
     assert "data set 'visits' has only 0.5 left" in printed.err
+    assert "have the cap raised with: dpkmeans ledger cap" in printed.err
     assert printed.out == ""
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("ledger.db-")) == [
         "first.json",

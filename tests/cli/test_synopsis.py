@@ -85,6 +85,7 @@ def test_explore_as_json_tells_the_right_k(data, tmp_path, capsys):
 def test_explore_writes_a_model_for_a_single_k(synopsis, tmp_path, capsys):
     out = tmp_path / "m.json"
     assert main(["explore", str(synopsis), "--k", "3", "--out", str(out)]) == 0
+    assert f"The model is in {out}" in capsys.readouterr().err
     assert Release.load(out).n_clusters == 3
     assert main(["show", str(out), "--verify"]) == 0
     assert main(["explore", str(synopsis), "--k", "3:4", "--out", str(out)]) == 2
@@ -139,6 +140,7 @@ def test_show_verify_prints_every_verdict(model, capsys):
     assert main(["show", str(model), "--verify"]) == 0
     out = capsys.readouterr().out
     assert "the cost never rises" in out
+    assert "the stated number of passes" in out
     assert "NO" not in out
     assert main(["show", str(model), "--verify", "--json"]) == 0
     assert all(v["holds"] for v in json.loads(capsys.readouterr().out))

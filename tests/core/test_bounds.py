@@ -64,7 +64,7 @@ def test_bounds_pass_through():
         ({"a": 1}, "pair"),
         (("a", "b"), "pair"),
         (([0, 0, 0], 1), "2 numbers"),
-        ((1, 0), "feature 0 has lower=1.0, upper=0.0"),
+        ((1, 0), "feature 0 has lower=1.0, upper=0.0. Did you mean 0 to 1"),
         ((0, [1, -1]), "feature 1 has lower=0.0, upper=-1.0"),
         ((math.nan, 1), "finite"),
         ((0, math.inf), "finite"),
@@ -72,6 +72,7 @@ def test_bounds_pass_through():
         ((0, 2 * LIMIT), "2\\^500"),
         ((3, 3), "every feature has lower=upper"),
         (([1, 2], [1, 2]), "every feature has lower=upper"),
+        ([(0, 100), (0, 100)], r"bounds are \(all lower, all upper\), not one pair per feature"),
     ],
 )
 def test_wrong_bounds_are_refused_with_what_is_wrong(bounds, message):

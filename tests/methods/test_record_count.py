@@ -59,7 +59,7 @@ def test_a_noisy_count_stays_in_its_range_however_large_the_noise(n):
 
 
 def test_without_a_total_a_noisy_count_cannot_be_bought():
-    with pytest.raises(BudgetError, match="none was given"):
+    with pytest.raises(BudgetError, match="epsilon is missing"):
         NoisyCount().get(engine_of(5), ledger=Ledger(), rng=Randomness.secure())
 
 

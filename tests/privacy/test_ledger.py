@@ -83,7 +83,7 @@ def test_without_a_promise_everything_is_recorded_and_nothing_remains_to_be_aske
     ledger.spend(Epsilon.of(900.0), "much")
     ledger.spend(Epsilon.of(900.0), "much")
     assert ledger.spent == Epsilon.of(900.0) + Epsilon.of(900.0)
-    with pytest.raises(BudgetError, match="none was given"):
+    with pytest.raises(BudgetError, match="epsilon is missing"):
         _ = ledger.remaining
 
 

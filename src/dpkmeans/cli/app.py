@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from dpkmeans import __version__
 from dpkmeans.cli import output
@@ -16,6 +16,7 @@ from dpkmeans.cli.plan import plan
 from dpkmeans.cli.reproduce import reproduce
 from dpkmeans.cli.synopsis import explore, synopsis
 
+ONE_DATA = "DATA is one file, folder or pattern; put a pattern in quotes: 'visits/*.csv'."
 app = App(
     name="dpkmeans",
     help="Differentially private k-means that says honestly what is proved and what is not.",
@@ -32,7 +33,17 @@ def run(arguments: list[str]) -> int:
     try:
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        output.note(f"error: {' '.join(str(error).split())} Try: dpkmeans --help")
+        output.note(f"error: {_in_words(error)} Try: {' '.join(['dpkmeans', *(error.command_chain or ())])} --help")
         return USAGE
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else DONE
+
+
+def _in_words(error: CycloptsError) -> str:
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        named = set(error.argument.names) & set(error.root_input_tokens or ())
+        return f"{error.argument.name} {'needs a value' if named else 'is missing'}."
+    if isinstance(error, UnusedCliTokensError):
+        several = "data" in getattr(error.target, "__annotations__", ())
+        return ONE_DATA if several else f"not expected here: {' '.join(error.unused_tokens or ())}."
+    return " ".join(str(error).split())

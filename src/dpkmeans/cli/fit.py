@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import ESTIMATED, check_outputs, open_input, parse_bounds, sides
+from dpkmeans.cli.inputs import check_outputs, open_input, parse_bounds, sides
 from dpkmeans.cli.options import (
     ANY,
     LOCAL,
@@ -64,7 +64,7 @@ def fit(
     k:
         Number of clusters.
     bounds_epsilon:
-        Instead of --bounds: the share of epsilon to spend on a private estimate of them.
+        Instead of --bounds: how much of epsilon to spend on a private estimate of them.
     epsilon:
         Total privacy budget. Methods that divide a total need it; for the others it is a cap.
     method:
@@ -84,7 +84,7 @@ def fit(
     report:
         Write a report to this file (HTML).
     """
-    pairs = parse_bounds(bounds, estimated=bounds_epsilon is not None)
+    pairs = None if bounds is None and bounds_epsilon is not None else parse_bounds(bounds, estimable=True)
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))
     if report is not None:
         from dpkmeans.report import require
@@ -97,7 +97,7 @@ def fit(
         opened = open_input(data, reading, spec)
     request = FitRequest(
         n_clusters=k,
-        bounds=None if pairs == ESTIMATED else pairs if isinstance(pairs, str) else sides(pairs, opened.n_features),
+        bounds=pairs if pairs is None or isinstance(pairs, str) else sides(pairs, opened.n_features),
         bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         method=method,
@@ -136,6 +136,8 @@ def _write_files(release: Release, out: Path | None, transcript: Path | None, re
     if out is not None:
         release.save(out)
         output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
+    else:
+        output.note("The model was not saved: give --out next time.")
     if transcript is not None:
         release.save_transcript(transcript)
         output.note(f"The transcript is in {transcript}")

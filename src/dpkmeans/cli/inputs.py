@@ -20,28 +20,23 @@ if TYPE_CHECKING:
     from dpkmeans.engines.open import EngineSpec, OpenedData
 
 FROM_DATA = "from data"
-ESTIMATED = "estimated"
 MAX_HELD = 2**27  # bytes up to which one file is held in memory unless an engine is named
 
 
-def parse_bounds(text: str | None, estimated: bool | None = None) -> str | list[tuple[float, float]]:
-    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`. `estimated` is None for a command that cannot estimate them.
+def parse_bounds(text: str | None, estimable: bool = False) -> str | list[tuple[float, float]]:
+    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`. `estimable` says that the command can estimate them.
 
     >>> parse_bounds("0:1,-5:1e3")
     [(0.0, 1.0), (-5.0, 1000.0)]
     """
     how = 'Write LOW:HIGH, such as 0:1, or one pair per feature, such as 0:10,-5:5, or "from data" (not private).'
     if text is None:
-        if estimated:
-            return ESTIMATED
-        if estimated is not None:
+        if estimable:
             how += " If you know none, --bounds-epsilon 0.1 spends that much of epsilon on a private estimate."
         raise BoundsError(
             "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "
             f"an age lies in 0:120, a share in 0:1. {how}"
         )
-    if estimated:
-        raise BoundsError("give --bounds or --bounds-epsilon, not both. With public bounds nothing is spent on them.")
     if text.strip() == FROM_DATA:
         return FROM_DATA
     try:
@@ -118,6 +113,8 @@ def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
             raise FileError(f"cannot write {path}: the folder {path.parent} does not exist. Make it first.")
         if not os.access(path.parent, os.W_OK):
             raise FileError(f"cannot write {path}: no permission for the folder {path.parent}.")
-    files = [path.resolve() for path in (*given, *inputs)]
-    if len(set(files)) < len(files):
-        raise MethodError("an output has the same file name as another file of this command. Give each its own.")
+    seen: dict[Path, Path] = {}
+    for path in (*inputs, *given):
+        if path.resolve() in seen:
+            raise MethodError(f"{seen[path.resolve()]} and {path} are the same file. Give each output its own.")
+        seen[path.resolve()] = path

@@ -49,6 +49,8 @@ def predict(
         output.print_json({"private": False, "clusters": [label for batch in labels for label in batch.tolist()]})
     else:
         output.write_labels(labels, out)
+        if out is not None:
+            output.note(f"The predictions are in {out}")
 
 
 def show(model: ModelFile, /, *, verify: Flag = False, json: Json = False) -> int:

@@ -105,14 +105,13 @@ def print_release(release: Release) -> None:
     """The guarantee in plain words, what was spent, and the centroids."""
     console = Console(highlight=False)
     print_guarantee(release)
+    promised = release.epsilon_promised
+    ending = {True: "converged after ", False: "stopped by max_iter after ", None: ""}[release.converged]
     rows = [
         ("method", release.method),
         ("epsilon spent", format_epsilon(release.epsilon_spent)),
-        (
-            "epsilon promised",
-            "no total was promised" if release.epsilon_promised is None else format_epsilon(release.epsilon_promised),
-        ),
-        ("passes", f"{release.n_passes} in {release.n_iter} iterations{_ending(release)}"),
+        ("epsilon promised", "no total was promised" if promised is None else format_epsilon(promised)),
+        ("passes", f"{release.n_passes} over the records; {ending}{release.n_iter} iterations"),
     ]
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
@@ -127,10 +126,6 @@ def print_guarantee(release: Release) -> None:
     """The guarantee in plain words, on stdout."""
     text = Text(printable(release.summary()), style=_STYLES.get(release.guarantee.label, "bold"))
     Console(highlight=False).print(text, soft_wrap=True)
-
-
-def _ending(release: Release) -> str:
-    return {True: ", converged", False: ", stopped by max_iter", None: ""}[release.converged]
 
 
 def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
@@ -148,8 +143,8 @@ def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: 
 
 def show_pass(report: PassReport) -> None:
     """One line on stderr after each pass, for the data holder."""
-    speed = report.rows / max(report.seconds, 1e-9)
-    note(f"pass {report.number}: {report.seconds:.3g} s, {speed:.3g} rows per second")
+    speed = f"{report.rows / max(report.seconds, 1e-9):.0f} rows per second"
+    note(f"pass {report.number}: {report.seconds:.3g} s, {speed}")
 
 
 def write_labels(labels: Iterable[AnyArray], out: Path | None) -> None:

@@ -84,13 +84,9 @@ def synopsis(
     if json:
         _print_json(made, out)
         return
-    output.print_lines(
-        [
-            made.guarantee.in_words(made.epsilon_spent),
-            f"points            {len(made.weights)} by a {made.kind}",
-            f"epsilon spent     {format_epsilon(made.epsilon_spent)}",
-        ]
-    )
+    points = f"points            {len(made.weights)} by a {made.kind}"
+    spent = f"epsilon spent     {format_epsilon(made.epsilon_spent)}"
+    output.print_lines([made.guarantee.in_words(made.epsilon_spent), points, spent])
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
 
 
@@ -143,10 +139,10 @@ def explore(
     found = loaded.explore(wanted)
     if out is not None:
         loaded.fit(wanted[0]).save(out)
+        output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
     if json:
-        output.print_json(
-            [{"k": f.k, "cost": f.cost, "silhouette": f.silhouette, "sizes": list(f.sizes)} for f in found]
-        )
+        listed = [{"k": f.k, "cost": f.cost, "silhouette": f.silhouette, "sizes": list(f.sizes)} for f in found]
+        output.print_json(listed)
         return
     body = [
         [str(f.k), f"{f.cost:.6g}", f"{f.silhouette:.3f}", f"{f.sizes[0]:.0f}", f"{f.sizes[-1]:.0f}"] for f in found

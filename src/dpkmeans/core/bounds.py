@@ -85,27 +85,22 @@ class Bounds:
                 f"lower and upper must have the same, positive length; got {len(self.lower)} and {len(self.upper)}."
             )
         for j, (lo, hi) in enumerate(zip(self.lower, self.upper, strict=True)):
+            has = f"feature {j} has lower={lo}, upper={hi}."
             if not (np.isfinite(lo) and np.isfinite(hi)):
-                raise BoundsError(f"bounds must be finite; feature {j} has lower={lo}, upper={hi}.", hint=_WHAT_TO_DO)
+                raise BoundsError(f"bounds must be finite; {has}", hint=_WHAT_TO_DO)
             if lo > hi:
-                raise BoundsError(
-                    f"lower must be below upper; feature {j} has lower={lo}, upper={hi}.", hint=_WHAT_TO_DO
-                )
+                raise BoundsError(f"lower must be below upper; {has} Did you mean {hi:g} to {lo:g}?", hint=_WHAT_TO_DO)
             if max(abs(lo), abs(hi)) > LIMIT:
-                raise BoundsError(
-                    f"bounds must lie within 2^500; feature {j} has lower={lo}, upper={hi}. Rescale the feature."
-                )
-
+                raise BoundsError(f"bounds must lie within 2^500; {has} Rescale the feature.")
         if 0 < max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) < 1 / LIMIT:
-            raise BoundsError(
-                "the longest side of the bounds must be at least 2^-500; it is not. Rescale the features."
-            )
+            raise BoundsError("the longest side of the bounds must be at least 2^-500. Rescale the features.")
 
     def _with_a_side(self) -> Bounds:
         if not self.from_data and self.lower == self.upper:
-            raise BoundsError(
-                f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]}).", hint=_WHAT_TO_DO
-            )
+            message = f"lower must be below upper; every feature has lower=upper (first: {self.lower[0]})."
+            if len(self.lower) == len(set(self.lower)) == 2:  # as in [(0, 100), (0, 100)]
+                message += " bounds are (all lower, all upper), not one pair per feature."
+            raise BoundsError(message, hint=_WHAT_TO_DO)
         return self
 
     @property

@@ -148,12 +148,10 @@ def as_label(label: str) -> Label:
 def check_accepted(offered: Guarantee, accepted: Label) -> None:
     """Refuse a result that is weaker than the caller accepts, and say what to write to accept it."""
     if LABELS.index(offered.label) < LABELS.index(accepted):
-        why = " ".join(offered.reasons)
-        raise GuaranteeError(
-            f"This would give a result labelled {offered.label!r} ({MEANING[offered.label]}); the caller asks for at "
-            f"least {accepted!r}. {why}",
-            hint=f"{_remedy(offered)}, or accept it by writing {{guarantee={offered.label!r}}}.",
-        )
+        means, enough = MEANING[offered.label], " or ".join(map(repr, LABELS[LABELS.index(accepted) :]))
+        would = f"the result would be labelled {offered.label!r} ({means}), but you accept only {enough}."
+        hint = f"{_remedy(offered)}, or accept it by writing {{guarantee={offered.label!r}}}."
+        raise GuaranteeError(" ".join([would, *offered.reasons]), hint=hint)
 
 
 def check_accountable(offered: Guarantee) -> None:

@@ -16,6 +16,7 @@ from dpkmeans.errors import DataError, FileError
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz", ".txt", ".txt.gz")
 _PARQUET_MAGIC = b"PAR1"
+_SEVERAL = "Check the path; for several files give a folder or a quoted pattern."
 _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 'visits/*.parquet'."
 
 
@@ -48,7 +49,7 @@ def find_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
         try:
             status = found.stat()
         except OSError as error:
-            raise FileError(f"cannot read {found}: {error.strerror or type(error).__name__}.") from None
+            raise FileError(f"cannot read {found}: {error.strerror or type(error).__name__}. {_SEVERAL}") from None
         plain = found.resolve().with_suffix("") if found.suffix.lower() == ".gz" else found.resolve()
         for key in ((status.st_dev, status.st_ino), plain):
             if key in seen:

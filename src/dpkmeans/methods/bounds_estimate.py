@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,6 @@ CELLS = 2 * EXPONENTS + 1
 FALSE_CELL = 1e-3  # chance that some empty cell widens the box
 TO_ZERO = 4.0  # a positive feature whose lower edge is below upper/4 starts at 0
 LABEL = "bounds"
-_CHUNK = 2**16
 
 
 def cells_of(values: AnyArray) -> IntArray:
@@ -47,12 +46,6 @@ def edges() -> FloatArray:
     """Borders of the cells, shape (CELLS + 1,)."""
     powers = np.ldexp(1.0, np.arange(MIN_EXPONENT - 1, MAX_EXPONENT + 1))
     return np.concatenate([-powers[::-1], powers])
-
-
-def chunks_of(X: AnyArray) -> Iterator[AnyArray]:
-    """The records of an array, shape (n, d), some at a time."""
-    for start in range(0, len(X), _CHUNK):
-        yield X[start : start + _CHUNK]
 
 
 def histogram(chunks: Iterable[AnyArray], n_features: int, nulls: Nulls = "refuse") -> Exact[IntArray]:

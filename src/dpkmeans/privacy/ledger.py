@@ -64,7 +64,7 @@ class Ledger:
     def remaining(self) -> Epsilon:
         """What the promise leaves besides what fits have reserved; an error where nothing was promised."""
         if self.promised is None:
-            raise BudgetError("This method splits a total, and none was given.", hint="Write, say, {epsilon=1.0}.")
+            raise BudgetError("is missing.", parameter="epsilon", hint="Write, say, {epsilon=1.0}.")
         return self.promised - self.spent - self._reserved
 
     @contextmanager

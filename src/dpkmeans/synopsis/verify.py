@@ -67,17 +67,17 @@ def verify(release: Release) -> list[Verdict]:
     return [
         Verdict("the assignment repeats at the fixed point", rest == 2),
         Verdict(
-            "Lloyd's algorithm leads there in as many passes",
+            "Lloyd's algorithm leads there in the stated number of passes",
             passes == len(costs) and bool(np.allclose(again, fixed, rtol=0.0, atol=TOLERANCE)),
         ),
-        Verdict("every cost of it is the one stated", bool(np.allclose(found, costs, rtol=0.0, atol=slack))),
+        Verdict("its costs are those stated", bool(np.allclose(found, costs, rtol=0.0, atol=slack))),
         Verdict("the first cost is that of the start", abs(first - every[0]) <= slack),
         Verdict("the cost never rises", all(b <= a + slack for a, b in pairwise(every))),
         Verdict(
             "the sizes are those of the clusters", _same(sizes, certificate.sizes) and _same(sizes, released_sizes)
         ),
         Verdict(
-            "the release states as many passes and points",
+            "the release states the same numbers of passes and points",
             release.n_iter == len(every) and release.parameters.get("points") == len(points.weights),
         ),
         Verdict("converged, as it says", release.converged is True),

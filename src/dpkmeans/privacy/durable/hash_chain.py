@@ -12,6 +12,7 @@ from typing import Any
 from dpkmeans.errors import LedgerError, MethodError
 
 BEGINNING = "0" * 64
+MISSING_HEAD = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
 KINDS = ("create", "cap", "spend", "reserve", "settle")
 
 
@@ -85,8 +86,7 @@ def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None) -> 
         head = entry.sha256
         found = found or head == expected_head
     if not found:
-        why = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
-        return Verification(count, head, count + 1, why)
+        return Verification(count, head, count + 1, MISSING_HEAD)
     return Verification(count, head)
 
 

@@ -290,7 +290,7 @@ class Account:
 def _refusal(dataset: str, wanted: Epsilon, left: Epsilon) -> BudgetError:
     return BudgetError(
         f"epsilon={wanted} is asked for, but data set {dataset!r} has only {left} left. Nothing was spent or "
-        "drawn for it. Ask for less, or have the cap raised."
+        "drawn for it. Ask for less, or have the cap raised with: dpkmeans ledger cap."
     )
 
 
