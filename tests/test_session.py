@@ -7,6 +7,7 @@ import inspect
 import json
 import warnings
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 import pandas as pd
@@ -134,3 +135,13 @@ def test_a_share_for_the_bounds_that_takes_all_is_refused_in_both_notations(file
         DPKMeans(3, epsilon=1.0, bounds_epsilon=1.0).fit(X)
     assert main(["fit", file, "--header", "--epsilon", "1", "--bounds-epsilon", "1"]) == 3
     assert "error: --bounds-epsilon 1.0 leaves nothing" in capsys.readouterr().err
+
+
+def test_a_fit_called_from_code_without_a_module_name_warns_and_succeeds():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]] * 100)
+    model = DPKMeans(1, epsilon=1.0, bounds=(0, 1), n_records=300)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        FunctionType((lambda model, X: model.fit(X)).__code__, {})(model, X)
+    assert any(issubclass(w.category, TightBoundsWarning) for w in caught)
+    assert model.release_.guarantee.label == "proved"

@@ -117,6 +117,6 @@ class TightBoundsWarning(DPKMeansWarning):
 def warn(warning: DPKMeansWarning) -> None:
     """Issue `warning` at the line outside this package that led to it."""
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == "dpkmeans":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] == "dpkmeans":
         frame, level = frame.f_back, level + 1
     warnings.warn(warning, stacklevel=level)

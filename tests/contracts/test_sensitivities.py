@@ -22,7 +22,8 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import cell_counts, centred_sums
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.engines import corner_check
+from dpkmeans.engines import block_tasks, corner_check, cost_task
+from dpkmeans.engines.cost_task import check_costs
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError
 from dpkmeans.methods.bounds_estimate import histogram
@@ -289,3 +290,22 @@ def test_sensitivities_are_declared_in_a_few_places_and_taken_by_hand_nowhere():
                     unproved.add(name)
     assert declares <= DECLARES
     assert unproved == UNPROVED
+
+
+@pytest.mark.parametrize(("kernel", "place"), [("reassign", 6), ("add_costs", 6)])
+def test_compiled_answers_that_add_too_much_for_a_corner_record_are_refused(monkeypatch, kernel, place):
+    module, check = (block_tasks, block_tasks.check_statistics) if kernel == "reassign" else (cost_task, check_costs)
+    right = getattr(module, kernel)
+
+    def sixteenfold(*arguments):
+        found = right(*arguments)
+        arguments[place][:] *= 16
+        return found
+
+    check.cache_clear()
+    monkeypatch.setattr(module, kernel, sixteenfold)
+    with pytest.raises(BudgetError, match="nothing is released"):
+        check()
+    monkeypatch.undo()
+    check.cache_clear()
+    check()

@@ -98,3 +98,9 @@ def test_a_share_outside_of_zero_to_one_is_refused(part):
 def test_a_split_into_no_shares_is_refused():
     with pytest.raises(BudgetError, match="1 or more"):
         Epsilon.of(1.0).over(0)
+
+
+@pytest.mark.parametrize("nano", [float("nan"), 1.5, True, "1", np.int64(3)])
+def test_a_budget_is_a_whole_number_of_nanos(nano):
+    with pytest.raises(BudgetError, match="whole number of nanos"):
+        Epsilon(nano)

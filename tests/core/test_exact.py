@@ -120,3 +120,16 @@ def test_a_leak_is_a_type_error(tmp_path):
     assert fine.returncode == 0, fine.stdout
     assert caught.returncode == 1
     assert 'incompatible type "Exact[int]"; expected "int"' in caught.stdout
+
+
+@pytest.mark.parametrize("chosen", [[0, -3], [[0, 1], [0, 1]], [1, 1]])
+def test_no_entry_is_released_twice_under_one_sensitivity(chosen):
+    vector = Exact(np.arange(3, dtype=np.int64), Sensitivity.of_row((1, 1, 1)))
+    with pytest.raises(BudgetError, match="at most once"):
+        vector.entries(np.array(chosen))
+
+
+def test_an_entry_is_one_number_and_not_a_slice():
+    table = Exact(np.zeros((2, 2), np.int64), Sensitivity.of_row((1, 1)))
+    with pytest.raises(BudgetError, match="one number"):
+        table.entry(slice(None), 0)

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.source import Files
 from dpkmeans.engines.open import OpenedData, open_data
-from dpkmeans.errors import DataError, DPKMeansError, FileError
+from dpkmeans.errors import DataError, DPKMeansError, FileError, MethodError
 
 MARKER = "77.7171771"
 
@@ -28,9 +28,11 @@ class Table:
     records: np.ndarray
 
 
-def read_table(path: Any, *, columns: list[str] | None = None, header: bool | None = None) -> Table:
-    """A file held in memory, and read by an engine, which refuses missing values."""
-    opened = open_data(Files(path, columns, header=header), "memory")
+def read_table(
+    path: Any, *, columns: list[str] | None = None, header: bool | None = None, engine: str = "memory"
+) -> Table:
+    """A file read by an engine, which refuses missing values."""
+    opened = open_data(Files(path, columns, header=header), engine)
     opened.engine(Bounds.of((0, 1), opened.n_features))
     assert MARKER not in repr(opened)
     return Table(opened.names, rows_of(opened))
@@ -207,8 +209,8 @@ def test_types_may_change_late_in_a_long_column(tmp_path):
         (f"x,y\n{MARKER},\n3,4\n", None, "column 'y'"),
         (f"x,y\n{MARKER},NaN\n3,4\n", None, "column 'y'"),
         (f"x,y\n{MARKER},\n4,\n", None, "column 'y'"),
-        (f"x,y\n{MARKER},2\n", ["z"], "no column 'z'. It has: x, y."),
-        (f"x,y\n{MARKER},2\n", ["0"], "no column '0'"),
+        (f"x,y\n{MARKER},2\n", ["z"], "does not hold the name(s) 'z'"),
+        (f"x,y\n{MARKER},2\n", ["0"], "does not hold the name(s) '0'"),
         (f"{MARKER},2\n", ["2"], "numbered 0 to 1"),
         (f"x,y\n{MARKER},2\n", ["x", "x"], "twice"),
         (f"x,y\n{MARKER},2\n", [], "no columns"),
@@ -274,3 +276,46 @@ def test_without_pyarrow_the_error_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(FileError, match=r"pip install 'dpkmeans\[files\]'"):
         read_table(path, header=False)
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("place", [1, 500, 999])
+def test_an_unclosed_quote_in_a_column_that_is_left_out_takes_in_no_other_record(tmp_path, engine, place):
+    lines = [f"0.3,p{i}" for i in range(1000)]
+    lines.insert(place, '0.5,"m')
+    path = written(tmp_path, "x,n\n" + "\n".join(lines) + "\n")
+    with pytest.raises(DataError, match="close quotes"):
+        read_table(path, columns=["x"], engine=engine)
+
+
+def test_a_quoted_cell_that_goes_over_two_lines_is_refused_wherever_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkmeans.data.csv._BLOCK", 64)
+    for place in range(12):
+        lines = [f"0.{i},note" for i in range(12)]
+        lines.insert(place, '0.5,"two\nlines"')
+        with pytest.raises(DataError, match="close quotes"):
+            read_table(written(tmp_path, "x,n\n" + "\n".join(lines) + "\n"), columns=["x"], engine="stream")
+
+
+def test_a_record_in_place_of_a_declared_header_is_not_quoted(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n0.1,0.2\n")
+    (tmp_path / "b.csv").write_text("0.731,0.112\n0.5,0.5\n")
+    for files in (Files(tmp_path, header=True), Files(tmp_path / "b.csv", columns=("x", "y"), header=True)):
+        with pytest.raises(DataError) as caught:
+            open_data(files)
+        assert "0.731" not in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["infer", "no", 0, 1])
+def test_a_header_is_declared_by_true_or_false_alone(tmp_path, header):
+    with pytest.raises(MethodError, match="header must be True or False"):
+        open_data(Files(written(tmp_path, "0.731,0.112\n0.5,0.5\n"), header=header))
+
+
+def test_a_file_beside_its_compressed_self_is_refused_where_both_are_links(tmp_path):
+    (tmp_path / "store").mkdir()
+    for name, target in (("a.csv", "one"), ("a.csv.gz", "two")):
+        (tmp_path / "store" / target).write_text("x\n0.1\n")
+        (tmp_path / name).symlink_to(tmp_path / "store" / target)
+    with pytest.raises(DataError, match="count twice"):
+        open_data(Files([tmp_path / "a.csv", tmp_path / "a.csv.gz"], header=True))

@@ -11,7 +11,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.solver import Run, iterate
 from dpkmeans.methods.loop.stopping import Repeats
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
@@ -36,7 +36,7 @@ def segment(engine, start, ratio):
     """ALG of Lemma 2: exact means of where it stopped, in the units of the data, and its passes."""
     plan = [StepBudget()] * 100
     rng = Randomness.with_seed(0)
-    end = iterate(engine, start, plan, update=SegmentSampling(ratio), stop=Repeats(), ledger=Ledger(), rng=rng)
+    end = iterate(Run(engine, start, plan, Repeats(), Ledger(), rng), SegmentSampling(ratio))
     assert end.stopped
     return reveal(end.exact, why=WHY).means(empty=end.centroids).ravel() * SIDE, end.passes
 
@@ -101,7 +101,7 @@ def test_theorem_4_prior_takes_more_passes_than_its_factor_allows():
     for seed in range(40):
         start = reveal(engine.sample_rows(5, np.random.default_rng(seed)), why=WHY)
         update, randomness = ZoneSampling(Controller.PRIOR), Randomness.with_seed(seed)
-        end = iterate(engine, start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=randomness)
+        end = iterate(Run(engine, start, plan, Repeats(), Ledger(), randomness), update)
         ours.append(end.passes)
         theirs.append(lloyd(engine, start)[1])
         previous = start

@@ -14,7 +14,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.solver import Run, iterate
 from dpkmeans.methods.loop.stopping import Repeats
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
@@ -74,7 +74,7 @@ def test_the_cost_never_rises_on_a_fixed_assignment_nor_over_the_run(controller,
     plan = [StepBudget(zone=Epsilon.of(0.1))] * 300
     rng = Randomness.with_seed(size[0])
     update = ZoneSampling(controller)
-    end = iterate(engine, start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    end = iterate(Run(engine, start, plan, Repeats(), Ledger(), rng), update)
     assert end.stopped
     previous = start
     for _, move in end.moves:

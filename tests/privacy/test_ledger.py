@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -214,3 +215,9 @@ def test_a_reservation_is_held_in_every_ledger_above_and_freed_in_all():
     assert (top.remaining, middle.remaining) == (Epsilon.of(0.75), Epsilon.of(1.75))
     with pytest.raises(BudgetError):
         own.spend(Epsilon(1), "after the end")
+
+
+def test_a_copy_of_a_ledger_is_the_ledger_and_no_second_budget():
+    ledger = Ledger(1.0)
+    assert copy.copy(ledger) is ledger
+    assert copy.deepcopy(ledger) is ledger

@@ -121,7 +121,7 @@ def test_all_controls_work_from_the_keyboard(opened):
     page.keyboard.press("Enter")
     assert page.input_value("#position") == "2"
     page.focus("#position")
-    page.keyboard.press("DatasetSource")
+    page.keyboard.press("Home")
     assert page.inner_text("#now") == "Start."
     page.focus("nav a")
     page.keyboard.press("Enter")

@@ -12,7 +12,6 @@ import pytest
 
 from dpkmeans.errors import DataError, FileError, MethodError
 from dpkmeans.reproduction.catalog import (
-    AS_IN_PAPER,
     CATALOG,
     PAPER_SETS,
     DatasetSource,
@@ -71,7 +70,7 @@ def catalog_at(*addresses, **changes):
         2,
         (3, 2),
         content_hash(RECORDS),
-        AS_IN_PAPER,
+        "as in the paper",
         "the Botanical Garden, file flowers.data",
         (addresses,),
     )

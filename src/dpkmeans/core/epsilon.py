@@ -23,6 +23,10 @@ class Epsilon:
 
     nano: int
 
+    def __post_init__(self) -> None:
+        if type(self.nano) is not int:
+            raise BudgetError(f"A budget is a whole number of nanos; got {self.nano!r}. Write Epsilon.of(0.5).")
+
     @classmethod
     def of(cls, value: float | Epsilon, name: str = "epsilon") -> Epsilon:
         """The budget that was written as `value`; refuses what is no positive, finite number."""

@@ -37,15 +37,15 @@ class Exact(Generic[T]):
 
     def entries(self: Exact[IntArray], chosen: IntArray) -> Exact[IntArray]:
         """The chosen, different entries of a vector: no norm of the change grows."""
-        if self._value.ndim != 1 or len(np.unique(chosen)) != len(chosen):
+        if self._value.ndim != 1 or np.ndim(chosen) != 1 or len(np.unique(chosen % self._value.size)) != len(chosen):
             raise BudgetError("entries are chosen from a vector, each at most once. Choose different ones.")
         s = self.sensitivity
         return Exact(self._value[chosen], Sensitivity(s.l1, s.l2_squared, s.linf, s.gap))
 
     def entry(self: Exact[IntArray], row: int, column: int) -> Exact[IntArray]:
         """One entry of a table, shape (1,), which one record changes by what its column declares."""
-        if self.sensitivity.columns is None:
-            raise BudgetError("the answer declares no sensitivity by column. Let its query declare it.")
+        if self.sensitivity.columns is None or not isinstance(row, int) or not isinstance(column, int):
+            raise BudgetError("an entry is one number of an answer that declares its sensitivity by column.")
         return Exact(self._value[row, column : column + 1], Sensitivity.of_row((self.sensitivity.columns[column],)))
 
     def with_local_sensitivity(self, sensitivity: Sensitivity, *, why: str) -> Exact[T]:

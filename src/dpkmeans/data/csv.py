@@ -21,7 +21,7 @@ from dpkmeans.data.parquet import SAME_COLUMNS
 from dpkmeans.data.source import Batch, Files
 from dpkmeans.data.spool import Unread
 from dpkmeans.data.validate import choose_columns
-from dpkmeans.errors import DataError, FileError
+from dpkmeans.errors import DataError, FileError, MethodError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_FIRST_ROW = 2**20
@@ -50,8 +50,8 @@ def open_csv(paths: list[Path], files: Files) -> Unread:
         if row is None:
             continue
         found = tuple(cell.strip() for cell in row.cells) if header else None
-        if found is not None and files.header is None:
-            _look_for(path, files.columns or (), found)
+        if found is not None:
+            _look_for(path, columns or (), found)
         chosen = tuple(choose_columns(path, columns, found, len(row.cells)))
         if known and columns is None and len(row.cells) != known[0].n_columns:
             raise DataError(f"{path} has other columns than {known[0].path}.", hint=SAME_COLUMNS)
@@ -69,8 +69,10 @@ def open_csv(paths: list[Path], files: Files) -> Unread:
 
 def _has_header(path: Path, files: Files) -> bool:
     """What the caller says of the first row, or implies by naming columns; it is never looked at for this."""
-    if files.header is not None:
+    if isinstance(files.header, bool):
         return files.header
+    if files.header is not None:
+        raise MethodError(f"must be True or False; got {files.header!r}.", parameter="header")
     if files.columns is None or all(name.isdecimal() for name in files.columns):
         raise DataError(
             f"it is not known whether the first row of {path} holds names, and it is never guessed: a record could be "
@@ -93,21 +95,24 @@ def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...]) -> Non
 
 def _batches(file: _CsvFile) -> Iterator[Batch]:
     pa = require_pyarrow()
+    from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
     keys = [str(j) for j in range(file.n_columns)]
     wanted = [keys[j] for j in file.chosen]
+    others = [key for key in keys if key not in wanted]
+    types = dict.fromkeys(others, pa.binary()) | dict.fromkeys(wanted, pa.float64())
     places = [f"{label} of {file.path}" for label in file.labels]
     try:
         with pa.input_stream(str(file.path), compression="gzip" if _is_zipped(file.path) else None) as stream:
             reader = arrow_csv.open_csv(
                 stream,
                 arrow_csv.ReadOptions(column_names=keys, skip_rows=file.lines_before_records, block_size=_BLOCK),
-                convert_options=arrow_csv.ConvertOptions(
-                    include_columns=wanted, column_types=dict.fromkeys(wanted, pa.float64())
-                ),
+                convert_options=arrow_csv.ConvertOptions(include_columns=keys, column_types=types),
             )
             for batch in reader:
+                if any(compute.any(compute.match_substring_regex(batch[key], "[\\r\\n]")).as_py() for key in others):
+                    raise _irregular(file, "")  # an unclosed quote takes in the records behind it
                 if batch.num_rows:
                     columns = [numbers(batch.column(key), place) for key, place in zip(wanted, places, strict=True)]
                     yield Batch(columns, lambda _, j: places[j])
@@ -128,7 +133,7 @@ def _irregular(file: _CsvFile, message: str) -> DataError:
         )
     return DataError(
         f"{file.path} is not a regular CSV file: some rows do not have as many cells as the first, which has "
-        f"{file.n_columns}. Separate cells by commas, and quote cells that hold a comma."
+        f"{file.n_columns}, or go over several lines. Separate cells by commas, and close quotes."
     )
 
 

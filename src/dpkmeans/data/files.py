@@ -50,8 +50,9 @@ def find_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
             status = found.stat()
         except OSError as error:
             raise FileError(f"cannot read {found}: {error.strerror or type(error).__name__}. {_SEVERAL}") from None
-        plain = found.resolve().with_suffix("") if found.suffix.lower() == ".gz" else found.resolve()
-        for key in ((status.st_dev, status.st_ino), plain):
+        places = {found.absolute(), found.resolve()}
+        plain = {place.with_suffix("") if place.suffix.lower() == ".gz" else place for place in places}
+        for key in ((status.st_dev, status.st_ino), *plain):
             if key in seen:
                 raise DataError(
                     f"{seen[key]} and {found} are the same file, or one is the other compressed: its records would "

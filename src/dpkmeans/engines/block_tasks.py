@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.query import Query
-from dpkmeans.engines.corner_check import check_corner
+from dpkmeans.engines.corner_check import check_added, check_corner
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
@@ -102,6 +103,13 @@ class Partial:
     squares: int = 0
 
 
+@cache
+def check_statistics() -> None:
+    """Once per process: the compiled assignment adds for a record at the corner what `cell_sensitivity` declares."""
+    found = _assign(block_of_points(np.ones((1, 2))), np.zeros((1, 2)))
+    check_added("Statistics", [*found.counts, *found.sums.ravel()], [1, 1, 1])
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Counts and sums over the cells of `centroids`, and how many records are in another cell of `compare_with`."""
@@ -116,6 +124,7 @@ class Statistics:
 
     def take(self, total: Partial, block: Block) -> Partial:
         """Assign the records of the block, under both sets of centroids in the same pass."""
+        check_statistics()
         other = self.compare_with
         before = None if other is None or len(other) != len(self.centroids) else _assign(block, other)
         now = _assign(block, self.centroids, before)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.engines.block_tasks import Block
+from dpkmeans.core.bounds import GRID
+from dpkmeans.engines.block_tasks import Block, block_of_points
+from dpkmeans.engines.corner_check import check_added
 from dpkmeans.kernels.candidate_costs import add_costs, distinct_centroids, find_origins, on_grid
 
 
@@ -43,9 +46,18 @@ class Costs:
         return np.zeros(len(self.sets), np.int64)
 
     def take(self, total: IntArray, block: Block) -> IntArray:
+        check_costs()
         add_costs(block.tiles, block.n, self.points, self.sets, self.feature, self.place, total)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:
         a += b
         return a
+
+
+@cache
+def check_costs() -> None:
+    """Once per process: a record at the corner adds its squared distance, on which `cost_sensitivity` rests."""
+    task, corner, costs = Costs.of(np.zeros((1, 1, 2))), block_of_points(np.ones((1, 2))), np.zeros(1, np.int64)
+    add_costs(corner.tiles, 1, task.points, task.sets, task.feature, task.place, costs)
+    check_added("Costs", costs.tolist(), [2 * GRID])

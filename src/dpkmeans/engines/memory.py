@@ -16,7 +16,7 @@ from dpkmeans.core.engine import CellStatistics, LloydEnd, cell_sensitivity
 from dpkmeans.core.exact import Exact
 from dpkmeans.data.source import Batch, Source, open_array
 from dpkmeans.engines.block_engine import BlockEngine
-from dpkmeans.engines.block_tasks import Block, Task, over_blocks, sum_of_squares
+from dpkmeans.engines.block_tasks import Block, Task, check_statistics, over_blocks, sum_of_squares
 from dpkmeans.engines.packing import write_batch
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.lloyd import lloyd_over_tiles
@@ -102,6 +102,7 @@ class MemoryEngine(BlockEngine):
 
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`; see `Engine`."""
+        check_statistics()
         base = None
         if compare_with is not None:
             base = self._find(compare_with) or self._assign(compare_with)[0]

@@ -45,6 +45,11 @@ class Ledger:
         self._pid = os.getpid()
         self._lock = threading.RLock()
 
+    def __deepcopy__(self, memo: object = None) -> Ledger:
+        return self  # a copy would be a second budget
+
+    __copy__ = __deepcopy__
+
     @property
     def spends(self) -> tuple[Spend, ...]:
         """All entries so far."""
@@ -87,9 +92,10 @@ class Ledger:
             try:
                 yield reservation
             finally:
-                with self._lock:
-                    self._reserved -= reservation.left
-                    reservation.left = Epsilon(0)
+                if self._pid == os.getpid():  # in a forked child, a thread that is not there may hold the lock
+                    with self._lock:
+                        self._reserved -= reservation.left
+                        reservation.left = Epsilon(0)
 
     def spend(self, epsilon: Epsilon, label: str) -> None:
         """Record a spend on all records, or refuse it. Call before anything is drawn."""

@@ -19,7 +19,6 @@ from dpkmeans._typing import FloatArray
 
 Recipe = Callable[[Sequence[Path]], FloatArray]
 
-AS_IN_PAPER = "as in the paper"
 EXTRA = "not in the paper"
 
 

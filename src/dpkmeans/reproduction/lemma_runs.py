@@ -11,7 +11,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
-from dpkmeans.methods.loop.solver import Move, Step, solve
+from dpkmeans.methods.loop.solver import Move, Run, Step, solve
 from dpkmeans.methods.loop.stopping import Repeats
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -57,7 +57,7 @@ def theorem_row(problem: Problem, cell: Cell, seed: int) -> Row:
     update = SegmentSampling(None if name == "uniform" else float(name))
     rng = Randomness.with_seed(seed_of(seed, *cell))
     plan = EqualSteps(StepBudget(), MAX_STEPS)
-    end = solve(problem.engine, base.start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    end = solve(Run(problem.engine, base.start, plan, Repeats(), Ledger(), rng), update)
     means = last_means(problem, end)
     return {
         "passes": end.passes,

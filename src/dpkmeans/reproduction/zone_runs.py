@@ -15,7 +15,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.zones import ZoneHistory
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.final_steps import NoisyCountMean
-from dpkmeans.methods.loop.solver import Trajectory, solve
+from dpkmeans.methods.loop.solver import Run, Trajectory, solve
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -75,7 +75,7 @@ def zone_run(
     plan, watch = EqualSteps(StepBudget(zone=step), MAX_STEPS), Watch()
     if reading == "fixed-point stop":
         stop = AtFixedPoint(problem.engine)
-        end = solve(problem.engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
+        end = solve(Run(problem.engine, start, plan, stop, ledger, rng), update)
     else:
         end, histories = update.run_with_history(problem.engine, start, plan, ledger=ledger, rng=rng)
         watch = watched(start, cost(problem, start), histories)

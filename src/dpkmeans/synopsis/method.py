@@ -17,7 +17,7 @@ from dpkmeans.core.release import Release
 from dpkmeans.errors import WeakSignalWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
-from dpkmeans.methods.loop.solver import solve
+from dpkmeans.methods.loop.solver import Run, solve
 from dpkmeans.methods.loop.stopping import Repeats
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.methods.lu_shen.zones import transcript_of
@@ -136,7 +136,7 @@ def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy,
     update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else Controller.CLIPPED_PRIOR)
     released = as_synopsis(points, engine, Ledger(), rng)
     plan = EqualSteps(StepBudget(zone=ZONE_EPSILON), MAX_ZONE_STEPS)
-    end = solve(released, start, plan, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    end = solve(Run(released, start, plan, Repeats(), Ledger(), rng), update)
     why = "a synopsis is released"
     visited = [start, *(move.centroids for _, move in end.moves)]
     costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)

@@ -16,7 +16,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.loop.budgets import StepBudget
 from dpkmeans.methods.loop.final_steps import AsIs, NoisyCountMean
-from dpkmeans.methods.loop.solver import iterate
+from dpkmeans.methods.loop.solver import Run, iterate
 from dpkmeans.methods.loop.stopping import AfterPlan, Repeats
 from dpkmeans.methods.loop.updates import ExactMean, NoisyMean
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
@@ -40,15 +40,9 @@ def engine_of(X):
 
 
 def run(engine, start, update, *, steps=300, seed=0, ledger=None, stop=None):
-    return iterate(
-        engine,
-        np.asarray(start, float),
-        [StepBudget(zone=STEP)] * steps,
-        update=update,
-        stop=stop or Repeats(),
-        ledger=ledger if ledger is not None else Ledger(),
-        rng=Randomness.with_seed(seed),
-    )
+    ledger = ledger if ledger is not None else Ledger()
+    plan, rng = [StepBudget(zone=STEP)] * steps, Randomness.with_seed(seed)
+    return iterate(Run(engine, np.asarray(start, float), plan, stop or Repeats(), ledger, rng), update)
 
 
 def random_problem(seed, n=200, d=2, k=5):
@@ -254,5 +248,5 @@ def test_a_noisy_mean_on_a_box_that_is_a_point_needs_no_sums():
     ledger = Ledger(1.0)
     budget = StepBudget(counts=Epsilon.of(0.5), sums=Epsilon.of(0.5))
     rng = Randomness.with_seed(0)
-    end = iterate(engine, np.zeros((1, 2)), [budget], update=NoisyMean(), stop=AfterPlan(), ledger=ledger, rng=rng)
+    end = iterate(Run(engine, np.zeros((1, 2)), [budget], AfterPlan(), ledger, rng), NoisyMean())
     assert end.centroids.tolist() == [[0.0, 0.0]]

@@ -14,7 +14,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
-from dpkmeans.methods.loop.solver import Move, Trajectory, iterate, solve
+from dpkmeans.methods.loop.solver import Move, Run, Trajectory, iterate, solve
 from dpkmeans.methods.loop.stopping import AfterPlan, Repeats
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.methods.lu_shen.zone_sampling import STEPS_PER_CALL, Controller, ZoneSampling
@@ -30,7 +30,7 @@ def both_ways(X, start, controller, plan, seed):
     engine = MemoryEngine.of_records(X, Bounds.of((0, 1), X.shape[1]), n_threads=1)
     for run in (iterate, solve):
         ledger, rng = Ledger(), Randomness.with_seed(seed)
-        end = run(engine, start, plan, update=ZoneSampling(controller), stop=Repeats(), ledger=ledger, rng=rng)
+        end = run(Run(engine, start, plan, Repeats(), ledger, rng), ZoneSampling(controller))
         yield end, ledger, rng.generator.random()
 
 
@@ -88,10 +88,10 @@ def test_a_ledger_that_may_refuse_is_asked_before_each_step():
     start = np.random.default_rng(1).random((9, 2))
     update = ZoneSampling(Controller.POSTERIOR)
     with pytest.raises(BudgetError, match="step 3"):
-        solve(engine, start, [STEP] * 9, update=update, stop=Repeats(), ledger=ledger, rng=rng)
+        solve(Run(engine, start, [STEP] * 9, Repeats(), ledger, rng), update)
     assert len(ledger.spends) == 2
     # nothing of the third step was drawn: the generator stands where two steps leave it
-    solve(engine, start, [STEP] * 2, update=update, stop=Repeats(), ledger=Ledger(), rng=twin)
+    solve(Run(engine, start, [STEP] * 2, Repeats(), Ledger(), twin), update)
     assert rng.generator.random() == twin.generator.random()
 
 
@@ -101,7 +101,7 @@ def test_another_stop_rule_and_several_threads_go_step_by_step(stop, n_threads, 
     X = np.random.default_rng(0).random((20_000, 2))
     engine = MemoryEngine.of_records(X, Bounds.of((0, 1), 2), n_threads=n_threads)
     update, rng = ZoneSampling(Controller.POSTERIOR), Randomness.with_seed(0)
-    end = solve(engine, X[:3], [STEP] * 2, update=update, stop=stop, ledger=Ledger(), rng=rng)
+    end = solve(Run(engine, X[:3], [STEP] * 2, stop, Ledger(), rng), update)
     assert len(end.moves) == 2
 
 
@@ -112,7 +112,7 @@ def test_an_update_that_moves_in_another_way_does_not_inherit_the_compiled_run()
 
     engine = MemoryEngine.of_records(np.random.default_rng(0).random((500, 2)), Bounds.of((0, 1), 2), n_threads=1)
     start, update, rng = np.random.default_rng(1).random((3, 2)), StaysPut(Controller.PRIOR), Randomness.with_seed(0)
-    end = solve(engine, start, [STEP] * 5, update=update, stop=Repeats(), ledger=Ledger(), rng=rng)
+    end = solve(Run(engine, start, [STEP] * 5, Repeats(), Ledger(), rng), update)
     assert np.array_equal(end.centroids, start)
     assert (end.n_steps, end.stopped) == (1, True)
 

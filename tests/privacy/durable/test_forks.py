@@ -311,3 +311,23 @@ def test_a_child_draws_other_noise_than_its_parent(path):
         """,
     )
     assert len(set(said.splitlines())) == 3
+
+
+def test_a_fork_in_another_folder_leaves_a_ledger_of_a_relative_path_where_it_was(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        DurableLedger.create(tmp_path / name / "ledger.db", analyst="ada").add("visits", 1.0)
+    script = """
+        os.chdir(sys.argv[1]); relative = DurableLedger("ledger.db")
+        fit(relative)
+        os.chdir("../two")
+        os.waitpid(in_child(lambda: None), 0)
+        try:
+            fit(relative)
+        except BudgetError:
+            print("refused")
+    """
+    head = HEAD.replace('store = DurableLedger(path, analyst="parent")\nstore.dataset("visits")\n', "")
+    command = [sys.executable, "-c", head + textwrap.dedent(script), str(tmp_path / "one")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout == "refused\n"
+    assert DurableLedger(tmp_path / "two" / "ledger.db").dataset("visits").spent == Epsilon(0)

@@ -64,6 +64,18 @@ class Trajectory:
         self.n_steps += 1
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a run of the solver is given besides its update: one step per entry of `plan`, until `stop` ends it."""
+
+    engine: Engine
+    start: FloatArray
+    plan: Sequence[StepBudget]
+    stop: StopRule
+    ledger: Ledger
+    rng: Randomness
+
+
 class Update(Protocol):
     """Moves the centroids once."""
 
@@ -74,16 +86,7 @@ class Update(Protocol):
 class CompiledUpdate(Update, Protocol):
     """An update that can also make all steps in a few compiled calls, with the same result as step by step."""
 
-    def run_compiled(
-        self,
-        engine: Engine,
-        start: FloatArray,
-        plan: Sequence[StepBudget],
-        *,
-        stop: StopRule,
-        ledger: Ledger,
-        rng: Randomness,
-    ) -> Trajectory | None:
+    def run_compiled(self, run: Run) -> Trajectory | None:
         """The whole run, or None where this stop rule, engine or ledger needs it step by step."""
 
 
@@ -94,46 +97,27 @@ class FinalStep(Protocol):
         """Released centroids, shape (k, d), in unit coordinates."""
 
 
-def solve(
-    engine: Engine,
-    start: FloatArray,
-    plan: Sequence[StepBudget],
-    *,
-    update: Update,
-    stop: StopRule,
-    ledger: Ledger,
-    rng: Randomness,
-) -> Trajectory:
+def solve(run: Run, update: Update) -> Trajectory:
     """One step per entry of `plan`, until the stop rule or the plan ends it: compiled where the update can."""
     end = None
     if "run_compiled" in vars(type(update)):  # its own: a subclass may move in another way
         compiled = cast(CompiledUpdate, update)
-        end = compiled.run_compiled(engine, start, plan, stop=stop, ledger=ledger, rng=rng)
-    if end is None:
-        end = iterate(engine, start, plan, update=update, stop=stop, ledger=ledger, rng=rng)
-    return end
+        end = compiled.run_compiled(run)
+    return iterate(run, update) if end is None else end
 
 
-def iterate(
-    engine: Engine,
-    start: FloatArray,
-    plan: Sequence[StepBudget],
-    *,
-    update: Update,
-    stop: StopRule,
-    ledger: Ledger,
-    rng: Randomness,
-) -> Trajectory:
+def iterate(run: Run, update: Update) -> Trajectory:
     """`solve`, step by step."""
-    end = Trajectory(start)
+    end = Trajectory(run.start)
     before: FloatArray | None = None
-    for number, budget in enumerate(plan, start=1):
-        exact = engine.cell_statistics(end.centroids, compare_with=before)
-        if stop.ends(exact):
+    for number, budget in enumerate(run.plan, start=1):
+        exact = run.engine.cell_statistics(end.centroids, compare_with=before)
+        if run.stop.ends(exact):
             end.exact, end.stopped = exact, True
             break
         before = end.centroids
-        end.add(budget, update.move(Step(number, engine, before, exact, budget), ledger=ledger, rng=rng))
+        step = Step(number, run.engine, before, exact, budget)
+        end.add(budget, update.move(step, ledger=run.ledger, rng=run.rng))
     return end
 
 
@@ -166,7 +150,7 @@ class IterativeMethod:
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         total = ledger.remaining if self.schedule.splits else Epsilon(0)
         plan = self.schedule.plan(ScheduleInput(total, n_clusters, engine.n_features, n_records))
-        end = solve(engine, start, plan, update=self.update, stop=self.stop, ledger=ledger, rng=rng)
+        end = solve(Run(engine, start, plan, self.stop, ledger, rng), self.update)
         if self.stop.until_repeat and not end.stopped:
             warn(
                 NotConvergedWarning(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.engine import Engine, cell_counts, centred_sums
+from dpkmeans.core.engine import cell_counts, centred_sums
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
-from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.solver import Move, Step, Trajectory
-from dpkmeans.methods.loop.stopping import StopRule
+from dpkmeans.methods.loop.solver import Move, Run, Step, Trajectory
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -33,20 +29,11 @@ class ExactMean:
         """Exact means; an empty cluster stays where it is."""
         return Move(reveal(step.exact, why=NOT_PRIVATE).means(empty=step.previous))
 
-    def run_compiled(
-        self,
-        engine: Engine,
-        start: FloatArray,
-        plan: Sequence[StepBudget],
-        *,
-        stop: StopRule,
-        ledger: Ledger,
-        rng: Randomness,
-    ) -> Trajectory | None:
+    def run_compiled(self, run: Run) -> Trajectory | None:
         """Every engine runs Lloyd's algorithm to a repeated assignment in one go, as fast as it can."""
-        if not stop.until_repeat:
+        if not run.stop.until_repeat:
             return None
-        end = reveal(engine.lloyd(start, len(plan)), why=NOT_PRIVATE)
+        end = reveal(run.engine.lloyd(run.start, len(run.plan)), why=NOT_PRIVATE)
         return Trajectory(end.centroids, stopped=end.stopped, passes=end.moves, n_steps=end.moves)
 
 

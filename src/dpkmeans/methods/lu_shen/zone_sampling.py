@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
@@ -18,8 +17,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels import zones as kernel
 from dpkmeans.kernels.zones import ZoneHistory, zone_step
 from dpkmeans.methods.loop.budgets import StepBudget
-from dpkmeans.methods.loop.solver import Move, Step, Trajectory
-from dpkmeans.methods.loop.stopping import StopRule
+from dpkmeans.methods.loop.solver import Move, Run, Step, Trajectory
 from dpkmeans.methods.lu_shen.zones import Zones
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -63,22 +61,12 @@ class ZoneSampling:
         made = zone_step(int(self.controller), previous, means, ahead, float(step.budget.zone), rng.generator)
         return Move(made.drawn, self.controller.passes, Zones(made.center, made.radius))
 
-    def run_compiled(
-        self,
-        engine: Engine,
-        start: FloatArray,
-        plan: Sequence[StepBudget],
-        *,
-        stop: StopRule,
-        ledger: Ledger,
-        rng: Randomness,
-    ) -> Trajectory | None:
+    def run_compiled(self, run: Run) -> Trajectory | None:
         """The whole run, where the engine makes steps by itself and the ledger has no reason to refuse one."""
-        if not (
-            stop.until_repeat and ledger.refuses_nothing and isinstance(engine, MemoryEngine) and engine.runs_zones
-        ):
+        free = run.stop.until_repeat and run.ledger.refuses_nothing
+        if not (free and isinstance(run.engine, MemoryEngine) and run.engine.runs_zones):
             return None
-        return self.run_with_history(engine, start, plan, ledger=ledger, rng=rng)[0]
+        return self.run_with_history(run.engine, run.start, run.plan, ledger=run.ledger, rng=run.rng)[0]
 
     def run_with_history(
         self, engine: MemoryEngine, start: FloatArray, plan: Sequence[StepBudget], *, ledger: Ledger, rng: Randomness

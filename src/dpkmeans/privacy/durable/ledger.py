@@ -77,7 +77,7 @@ class DurableLedger:
     """
 
     def __init__(self, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the working folder may change before the file is opened again
         self.analyst = _checked_name(_user() if analyst is None else analyst, "analyst")
         self._file = LedgerFile(self.path, patience)
         self._file.read(lambda connection: None)  # refuses at once what is no ledger
