@@ -17,6 +17,7 @@ from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError
 
 T = TypeVar("T")
+_UNDECLARED = Sensitivity()
 
 
 class Exact(Generic[T]):
@@ -29,7 +30,7 @@ class Exact(Generic[T]):
 
     def __init__(self, value: T, sensitivity: Sensitivity | None = None) -> None:
         self._value = value
-        self.sensitivity = sensitivity or Sensitivity()
+        self.sensitivity = sensitivity or _UNDECLARED
 
     def times(self: Exact[IntArray], factor: int) -> Exact[IntArray]:
         """All entries times an integer."""

@@ -48,6 +48,8 @@ def numbers(column: Any, place: str) -> FloatArray:
 def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
     """A NumPy array of any shape as float64, value by value."""
     kind = array.dtype.kind
+    if array.dtype == np.float64:
+        return array
     if kind in REAL:
         with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
             return array.astype(np.float64, copy=False)

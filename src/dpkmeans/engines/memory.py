@@ -76,17 +76,16 @@ class MemoryEngine(BlockEngine):
         n = sum(rows or 0 for rows in known)
         tiles = np.zeros((-(-n // LANES), bounds.n_features, LANES), np.float32)
         engine = cls(tiles, n, bounds, n_threads)
-        left = SharedIterator(_with_start(batches))
 
-        def pack(_: int) -> None:
-            for start, batch in left:
+        def pack(placed: Iterable[tuple[int, Batch]]) -> None:
+            for start, batch in placed:
                 write_batch(batch, bounds, source.nulls, tiles, start)
 
         if engine._n_threads == 1 or len(tiles) <= CHUNK:
-            pack(0)
+            pack(_with_start(batches))
         else:
             with ThreadPoolExecutor(engine._n_threads) as pool:
-                list(pool.map(pack, range(engine._n_threads)))
+                list(pool.map(pack, [SharedIterator(_with_start(batches))] * engine._n_threads))
         return engine
 
     @classmethod
