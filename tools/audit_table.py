@@ -5,6 +5,7 @@ Replaces the text between the two marks of the page.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def _cells(finding: dict[str, Any]) -> list[str]:
         f"{finding['runs']}",
         "" if nothing else f"{finding['p']:.4f}",
         "" if nothing else f"{finding['p_with']:.4f}",
-        f"{finding['bound']:.2f}",
+        f"{math.floor(100 * finding['bound']) / 100:.2f}",
         "" if claimed is None else format_epsilon(claimed),
         finding["verdict"],
     ]

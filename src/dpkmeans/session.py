@@ -126,9 +126,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             check_accountable(offered)
         if share is not None:
             assert data.chunks is not None
-            box = estimate_bounds(
-                data.chunks(), data.n_features, share, ledger=ledger, rng=rng, nulls=data.nulls, names=data.names
-            )
+            box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, names=data.names)
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
             tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())

@@ -138,7 +138,7 @@ def test_every_cell_is_converted_by_one_rule_whatever_the_others_hold(tmp_path):
                 open_data(Files(path, header=False), engine)
     for cell in ("NA", "nan", "null", '""', "N/A"):
         path = written(tmp_path, f"1,0.3\n1,{cell}\n")
-        assert np.isnan(rows_of(open_data(Files(path, header=False), "memory"))[1, 1])
+        assert np.isnan(rows_of(open_data(Files(path, nulls="midpoint", header=False), "memory"))[1, 1])
 
 
 def test_the_same_file_twice_is_refused(tmp_path):
@@ -319,3 +319,15 @@ def test_a_file_beside_its_compressed_self_is_refused_where_both_are_links(tmp_p
         (tmp_path / name).symlink_to(tmp_path / "store" / target)
     with pytest.raises(DataError, match="count twice"):
         open_data(Files([tmp_path / "a.csv", tmp_path / "a.csv.gz"], header=True))
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("place", [0, 1, 70_000])
+@pytest.mark.parametrize("cell", [b"M\xfcller", b"a\0b"])
+def test_what_is_no_text_is_refused_wherever_it_stands(tmp_path, cell, place, header):
+    lines = [b"0.3,a note of some length"] * 70_000  # beyond the part that is read to find the first row
+    lines.insert(place, b"0.5," + cell)
+    path = written(tmp_path, b"\n".join([b"x,n"] * header + lines) + b"\n")
+    with pytest.raises((DataError, FileError)) as caught:
+        read_table(path, columns=["x"] if header else ["0"], header=header)
+    assert "ller" not in str(caught.value)

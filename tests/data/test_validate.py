@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 
 from dpkmeans.data.validate import as_records
+from dpkmeans.engines.dask import chunk_batch
 from dpkmeans.errors import DataError, DataTypeError
 
 VALUES = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
@@ -116,7 +117,7 @@ def test_missing_values_become_nan(table):
         (pa.table({"a": ["8675309x"], "b": [1.0]}), DataTypeError, "text"),
         (np.array([["2024-01-01"]], dtype="datetime64[D]"), DataTypeError, "datetime"),
         ([[datetime.date(2024, 1, 1)]], DataTypeError, "neither"),
-        (np.zeros(3, dtype=[("a", float)]), DataTypeError, "real numbers"),
+        (np.zeros(3, dtype=[("a", float)]), DataTypeError, "must be numbers"),
         ([[8675309.0, 2.0], [3.0]], DataError, "same number of features"),
         (np.array([8675309.0, 2.0]), DataError, "Expected 2D array, got 1D"),
         (8675309.0, DataError, "Expected 2D array, got 0D"),
@@ -147,3 +148,8 @@ def test_infinity_and_nan_are_left_to_the_bounds():
 
 def test_whole_numbers_beyond_float64_are_infinite_and_clipped_like_any_other():
     assert as_records([[10**400, -(10**400)]]).tolist() == [[math.inf, -math.inf]]
+
+
+def test_a_masked_chunk_is_refused_on_a_worker_as_it_is_here():
+    with pytest.raises(DataError, match="masked"):
+        chunk_batch(np.ma.masked_equal([[8675309.0, 2.0]], 2.0), "partition 0")

@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpkmeans import DPKMeans, DurableLedger
 from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.source import array_batch
 from dpkmeans.engines import block_engine
@@ -192,3 +194,15 @@ def test_the_papers_setting_scales_noise_to_the_blocks_and_is_labelled_paper():
         gupt(setting="local")
     with pytest.raises(MethodError, match="max_iter"):
         gupt(max_iter=0)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_budgets_from_below_that_the_ledger_cannot_pay_are_refused_before_anything_is_spent(tmp_path, durable):
+    X = np.random.default_rng(0).random((300, 2))
+    method = gupt(n_records=300, step_epsilon=0.5)  # 8 centroids in 2 features: 8 in all
+    kept, passing = DurableLedger.create(tmp_path / "ledger.db"), Ledger(5.0)
+    kept.add("visits", cap=5)
+    place = {"ledger": kept, "dataset": "visits"} if durable else {"ledger": passing}
+    with pytest.raises(BudgetError):
+        DPKMeans(8, bounds=(0, 1), method=method, **place).fit(X)
+    assert kept.dataset("visits").spent == passing.spent == Epsilon(0)

@@ -1,7 +1,7 @@
 """Scores: one number per run that tends to be larger, or smaller, if the extra record was there.
 
-A score may be fixed in advance, follow from the density of the noise, or be learned from runs that are used for nothing
-else. Any score is valid: a bad one misses a loss, but never reports a false one. Outputs have shape (runs, columns).
+A score may be fixed in advance, follow from the density of the noise, or be fitted on a separate set of runs. Any score
+is valid: a bad one misses a loss, but never reports a false one. Outputs have shape (runs, columns).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ def table_row(finding: Finding) -> list[str]:
         str(finding.runs),
         f"{finding.p:.4f}",
         f"{finding.p_with:.4f}",
-        f"{finding.bound:.2f}",
+        f"{math.floor(100 * finding.bound) / 100:.2f}",
         "-" if finding.claimed is None else format_epsilon(finding.claimed),
         finding.verdict,
     ]

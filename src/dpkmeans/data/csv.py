@@ -41,7 +41,7 @@ class _CsvFile:
 
 
 def open_csv(paths: list[Path], files: Files) -> Unread:
-    """Look at the first rows; a file without records counts for nothing, since one record may decide that."""
+    """Read the first row of each file. One without records is skipped: a single record may decide whether it is one."""
     header = _has_header(paths[0], files)
     names, columns = None, files.columns
     known: list[_CsvFile] = []
@@ -101,7 +101,7 @@ def _batches(file: _CsvFile) -> Iterator[Batch]:
     keys = [str(j) for j in range(file.n_columns)]
     wanted = [keys[j] for j in file.chosen]
     others = [key for key in keys if key not in wanted]
-    types = dict.fromkeys(others, pa.binary()) | dict.fromkeys(wanted, pa.float64())
+    types = dict.fromkeys(others, pa.string()) | dict.fromkeys(wanted, pa.float64())
     places = [f"{label} of {file.path}" for label in file.labels]
     try:
         with pa.input_stream(str(file.path), compression="gzip" if _is_zipped(file.path) else None) as stream:
@@ -111,8 +111,9 @@ def _batches(file: _CsvFile) -> Iterator[Batch]:
                 convert_options=arrow_csv.ConvertOptions(include_columns=keys, column_types=types),
             )
             for batch in reader:
-                if any(compute.any(compute.match_substring_regex(batch[key], "[\\r\\n]")).as_py() for key in others):
-                    raise _irregular(file, "")  # an unclosed quote takes in the records behind it
+                odd = (compute.match_substring_regex(batch[key], "[\\r\\n\\x00]") for key in others)
+                if any(compute.any(found).as_py() for found in odd):
+                    raise _irregular(file, "")  # such as an unclosed quote, which takes in the records behind it
                 if batch.num_rows:
                     columns = [numbers(batch.column(key), place) for key, place in zip(wanted, places, strict=True)]
                     yield Batch(columns, lambda _, j: places[j])
@@ -158,19 +159,14 @@ def _first_row(path: Path) -> _Row | None:
             start = file.read(_MAX_FIRST_ROW)
     except (OSError, EOFError, zlib.error):
         raise _damaged(path) from None
-    try:
-        text = start.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(start) - 4:  # not just a character cut in two at the end of what was read
-            raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.") from None
-        text = start[: error.start].decode("utf-8-sig")
-    if "\0" in text:
-        raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.")
-    reader = csv.reader(io.StringIO(text, newline=""))
+    lines = io.StringIO(start.decode("utf-8-sig", "surrogateescape"), newline="")
+    reader = csv.reader(lines)
     try:
         for cells in reader:
             if cells:
-                return _Row(cells, reader.line_num, len(start) == _MAX_FIRST_ROW or any(reader))
+                if re.search("[\0\udc80-\udcff]", "".join(cells)):  # a byte that is no text
+                    raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.")
+                return _Row(cells, reader.line_num, len(start) == _MAX_FIRST_ROW or lines.read().strip("\r\n") != "")
     except csv.Error:
         raise FileError(f"the first row of {path} cannot be read as CSV. Separate cells by commas.") from None
     return None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray
-from dpkmeans.errors import DataTypeError, FileError
+from dpkmeans.errors import DataError, DataTypeError, FileError
 
 REAL = "fiub"  # kinds of NumPy types that hold real numbers
 
@@ -45,6 +45,16 @@ def numbers(column: Any, place: str) -> FloatArray:
     return real_numbers(np.asarray(column), place)
 
 
+def plain_array(X: Any) -> AnyArray:
+    """As a NumPy array. Masked entries are refused: what lies under a mask is no value."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise DataError("records must not hold masked entries; found some. Drop or fill them (X.filled(...)).")
+    try:
+        return np.asarray(X)
+    except ValueError:
+        raise DataError("records must all have the same number of features; they do not.") from None
+
+
 def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
     """A NumPy array of any shape as float64, value by value."""
     kind = array.dtype.kind
@@ -55,10 +65,8 @@ def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
             return array.astype(np.float64, copy=False)
     if kind == "c":
         raise DataTypeError(f"Complex data not supported: {place} must be real numbers.")
-    if kind in "SUTMm":
-        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}. Convert or drop such columns.")
     if kind != "O":
-        raise DataTypeError(f"{place} must be real numbers; got dtype {array.dtype}. Convert or drop such columns.")
+        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}. Convert or drop such columns.")
     try:
         try:
             return array.astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray
-from dpkmeans.data.numbers import REAL, numbers, real_numbers
+from dpkmeans.data.numbers import REAL, numbers, plain_array, real_numbers
 from dpkmeans.errors import DataError, DataTypeError
 
 _FRAMES = {
@@ -79,15 +79,7 @@ def as_records(X: Any) -> AnyArray:
     """
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
         raise DataTypeError("Sparse input is not supported: noise fills every entry. Pass a dense array (X.toarray()).")
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise DataError("records must not hold masked entries; found some. Drop or fill them (X.filled(...)).")
-    if is_frame(X):
-        array = frame_records(X, "the records")
-    else:
-        try:
-            array = np.asarray(X)
-        except ValueError:
-            raise DataError("records must all have the same number of features; they do not.") from None
+    array = frame_records(X, "the records") if is_frame(X) else plain_array(X)
     if array.dtype.kind not in REAL:
         array = real_numbers(array)
     if array.ndim != 2:

@@ -16,7 +16,7 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
-from dpkmeans.data.numbers import real_numbers
+from dpkmeans.data.numbers import plain_array, real_numbers
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
 from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
@@ -139,7 +139,7 @@ def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int) -> list[Bloc
 def chunk_batch(chunk: Any, whole: str) -> Batch:
     """The records of a chunk of an array or a frame; `whole` is what errors call it."""
     if not is_frame(chunk):
-        return array_batch(real_numbers(np.asarray(chunk)))
+        return array_batch(real_numbers(plain_array(chunk)))
     names = [name for name, _ in frame_columns(chunk)]
     return Batch(frame_records(chunk, whole).T, lambda _, j: f"column {names[j]!r} of {whole}")
 

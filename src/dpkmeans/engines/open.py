@@ -11,7 +11,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.open import Collection, EngineName, Opened, open_records
-from dpkmeans.data.source import ArrayPiece, Nulls, Source
+from dpkmeans.data.source import ArrayPiece, Source
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
@@ -36,7 +36,6 @@ class OpenedData:
     read_bounds: Callable[[], Bounds]
     records: AnyArray | None = None
     chunks: Callable[[], Iterator[AnyArray]] | None = None
-    nulls: Nulls = "refuse"
 
 
 def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | None = None) -> OpenedData:
@@ -98,8 +97,7 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
         engine,
         lambda: _bounds_around(source),
         records=opened.records if spec == "memory" else None,
-        chunks=lambda: (batch.rows() for batch in source.batches(_ROWS)),
-        nulls=source.nulls,
+        chunks=lambda: _chunks(source),
     )
 
 
@@ -149,12 +147,17 @@ def _to_send(source: Source) -> Source:
     return replace(source, pieces=(ArrayPiece(np.concatenate(arrays), source.names),), keep=None)
 
 
-def _bounds_around(source: Source) -> Bounds:
-    """The smallest box around the records. Not private."""
-    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
+def _chunks(source: Source) -> Iterator[AnyArray]:
+    """The records, shape (n, d) at a time. Missing values are NaN, or refused."""
     for batch in source.batches(_ROWS):
         if source.nulls == "refuse":
             batch.refuse_missing()
-        records = batch.rows()
+        yield batch.rows()
+
+
+def _bounds_around(source: Source) -> Bounds:
+    """The smallest box around the records. Not private."""
+    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
+    for records in _chunks(source):
         lower, upper = np.fmin(lower, np.fmin.reduce(records)), np.fmax(upper, np.fmax.reduce(records))
     return Bounds.read_from(np.stack([lower, upper]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +12,10 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.errors import BoundsError, DataError
+from dpkmeans.errors import BoundsError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
-
-if TYPE_CHECKING:
-    from dpkmeans.data.source import Nulls
 
 MIN_EXPONENT, MAX_EXPONENT = -32, 64  # powers of two; smaller values count as 0, larger ones as the largest
 EXPONENTS = MAX_EXPONENT - MIN_EXPONENT + 1
@@ -48,21 +44,17 @@ def edges() -> FloatArray:
     return np.concatenate([-powers[::-1], powers])
 
 
-def histogram(chunks: Iterable[AnyArray], n_features: int, nulls: Nulls = "refuse") -> Exact[IntArray]:
+def histogram(chunks: Iterable[AnyArray], n_features: int) -> Exact[IntArray]:
     """Records per feature and cell, shape (d, CELLS). A record adds 1 in one cell of each feature.
 
-    A missing value (NaN) is an error, or with `nulls="midpoint"` adds nothing, since there is no box yet to take the
-    middle of.
+    A missing value (NaN) adds nothing: there is no box yet whose middle could take its place.
     """
     table: IntArray = np.zeros((n_features, CELLS), dtype=np.int64)
     for chunk in chunks:
         with np.errstate(over="ignore"):  # a long double may be infinite as a float64
             values = chunk.astype(np.float64)
-        missing = np.isnan(values)
-        if nulls == "refuse" and missing.any():
-            raise DataError("records must not hold NaN; found some. Drop or fill them before fitting.")
         for j, column in enumerate(values.T):
-            table[j] += np.bincount(cells_of(column[~missing[:, j]]), minlength=CELLS)
+            table[j] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
     return Exact(table, histogram_sensitivity(n_features))
 
 
@@ -78,7 +70,6 @@ def estimate_bounds(
     *,
     ledger: Ledger,
     rng: Randomness,
-    nulls: Nulls = "refuse",
     names: Sequence[str] | None = None,
 ) -> Bounds:
     """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
@@ -89,7 +80,7 @@ def estimate_bounds(
     ----------------
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
-    exact = histogram(chunks, n_features, nulls)
+    exact = histogram(chunks, n_features)
     noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=LABEL)
     return box_of(noisy, epsilon, names)
 

@@ -51,18 +51,19 @@ class Gupt:
         n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
         n_blocks = max(1, round(n_records**0.4))
         box = engine.bounds
-        answers = self._answers(engine, n_clusters, n_blocks, rng)
-        sums = Exact(answers.sum(axis=0), block_sum_sensitivity(n_clusters, box))
-
         places = np.argwhere(np.tile(box.side > 0, (n_clusters, 1))).tolist()
+        shares = self._shares(len(places), ledger)
         noisy: IntArray = np.zeros((n_clusters, engine.n_features), dtype=np.int64)
-        for (i, j), share in zip(places, self._shares(len(places), ledger), strict=True):
-            exact = sums.entry(i, j)
-            if self.in_paper:
-                observed = Sensitivity.of_row((max(int(np.ptp(answers[:, i, j])), 1),))
-                exact = exact.with_local_sensitivity(observed, why="the paper's experiments use local sensitivity")
-            label = f"centroid {i}, feature {j}"
-            noisy[i, j] = Laplace(share).release(exact, ledger=ledger, rng=rng, label=label)[0]
+        with ledger.account(sum(shares, Epsilon(0)) if shares else None) as account:  # all of it, or a refusal
+            answers = self._answers(engine, n_clusters, n_blocks, rng)
+            sums = Exact(answers.sum(axis=0), block_sum_sensitivity(n_clusters, box))
+            for (i, j), share in zip(places, shares, strict=True):
+                exact = sums.entry(i, j)
+                if self.in_paper:
+                    observed = Sensitivity.of_row((max(int(np.ptp(answers[:, i, j])), 1),))
+                    exact = exact.with_local_sensitivity(observed, why="the paper's experiments use local sensitivity")
+                label = f"centroid {i}, feature {j}"
+                noisy[i, j] = Laplace(share).release(exact, ledger=Ledger(parent=account), rng=rng, label=label)[0]
         centroids = box.clip_unit(noisy / GRID / n_blocks)
         parameters = {
             "n_blocks": n_blocks,

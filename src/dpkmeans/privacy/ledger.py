@@ -13,7 +13,10 @@ from dpkmeans.errors import BudgetError
 
 
 class SpendListener(Protocol):
-    """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an account of one."""
+    """Sees every spend of a ledger before anything is drawn, and may refuse it: a `Ledger`, or an account of one.
+
+    Where it has a method `account`, the whole of a promised total is reserved with it first.
+    """
 
     def record(self, spend: Spend) -> None:
         """Take in an entry, or raise `BudgetError`."""
@@ -84,7 +87,8 @@ class Ledger:
             yield self
             return
         total, above = Epsilon.of(promised), self._parent
-        with above.account(total) if isinstance(above, Ledger) else nullcontext(above) as parent:
+        reserve = getattr(above, "account", None)
+        with nullcontext(above) if reserve is None else reserve(total) as parent:
             with self._lock:
                 self._check(total, "the whole fit")
                 self._reserved += total

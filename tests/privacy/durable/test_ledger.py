@@ -507,3 +507,15 @@ def test_eight_writers_survive_forty_kills():
     result = json.loads(done.stdout)
     assert result["kills"] >= 40
     assert result["draws"] > 40
+
+
+@pytest.mark.parametrize("promised", [None, 1.0])
+def test_a_ledger_in_memory_under_a_durable_account_reserves_in_both_or_spends_nothing(store, promised):
+    X = np.random.default_rng(0).random((300, 2))
+    total = float(store.dataset("visits").remaining)
+    ledger = Ledger(5 * total, parent=store.account("visits", promised=promised))
+    with pytest.raises(BudgetError):
+        DPKMeans(2, epsilon=2 * total, bounds=(0, 1), method="su", ledger=ledger).fit(X)
+    assert (ledger.spent, store.dataset("visits").spent) == (Epsilon(0), Epsilon(0))
+    DPKMeans(2, epsilon=total / 2, bounds=(0, 1), method="su", ledger=ledger).fit(X)
+    assert ledger.spent == Epsilon.of(total / 2)

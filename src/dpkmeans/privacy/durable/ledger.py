@@ -12,6 +12,7 @@ import os
 import secrets
 import sqlite3
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -253,6 +254,14 @@ class Account:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.settle()
+
+    def account(self, promised: Epsilon) -> AbstractContextManager[Account]:
+        """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
+        if self.promised is None:
+            return self.ledger.account(self.dataset, promised=promised, note=self.note)
+        if self.spent + promised > self.promised:
+            raise _refusal(self.dataset, promised, self.promised - self.spent)
+        return nullcontext(self)
 
     def record(self, spend: Spend) -> None:
         """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
