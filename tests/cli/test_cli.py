@@ -186,15 +186,29 @@ def test_columns_of_a_file_with_semicolons_are_refused_with_what_separates_cells
     path.write_text("east;north\n1;2\n")
     asked = ["fit", str(path), *PROVED, "--columns"]
     assert main([*asked, "east,north"]) == 4
-    assert "Names must match exactly, and cells must be separated by commas." in capsys.readouterr().err
+    assert "1 column and 1 semicolon: if these separate the cells, write --delimiter ';'." in capsys.readouterr().err
+    assert main([*asked, "east,north", "--delimiter", ";"]) == 0
     assert main([*asked, "0,1", "--no-header"]) == 4
     assert "it has one column, number 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("delimiter", ["tab", "\\t", "\t"])
+def test_a_file_is_read_as_the_options_say(tmp_path, delimiter, capsys):
+    path = tmp_path / "export.txt"
+    path.write_bytes("'größe'\tn\n1,5\ta\n".encode("cp1252"))
+    asked = ["fit", str(path), *PROVED, "--columns", "größe", "--delimiter", delimiter, "--decimal", ","]
+    assert main([*asked, "--encoding", "cp1252", "--quote", "'"]) == 0
+    assert "größe" in capsys.readouterr().out
+    assert main([*asked, "--encoding", "cp1252", "--quote", "none"]) == 4
+    assert "does not hold the name(s) 'größe'" in capsys.readouterr().err
+    assert main([*asked, "--quote", "'"]) == 4
+    assert "is not text in utf-8. Give the encoding" in capsys.readouterr().err
 
 
 def test_a_column_of_text_recommends_a_header_only_where_there_is_none(data, capsys):
     for declared in (["--header"], ["--columns", "east,name"], ["--no-header"]):
         assert main(["fit", str(data), *PROVED, *declared]) == 4
-        assert ("if the first row holds names" in capsys.readouterr().err) == (declared == ["--no-header"])
+        assert ("If the first row holds names" in capsys.readouterr().err) == (declared == ["--no-header"])
 
 
 def test_data_that_cannot_be_used_exits_with_4_and_shows_no_record(data, tmp_path, capsys):

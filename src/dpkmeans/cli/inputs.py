@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,12 +53,13 @@ def sides(pairs: list[tuple[float, float]], n_features: int) -> tuple[list[float
     return [low for low, _ in pairs], [high for _, high in pairs]
 
 
-def open_input(data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedData:
-    """The columns that were asked for of a file, a folder or a pattern, for an engine.
+def open_input(
+    data: Path, reading: Reading, spec: EngineSpec = None, columns: Sequence[str] | None = None
+) -> OpenedData:
+    """The columns that were asked for of a file, a folder or a pattern, for an engine; `columns` where none were.
 
     By default one small file is held in memory, and all else is streamed.
     """
-    from dpkmeans.data.source import Files
     from dpkmeans.engines.config import Stream
     from dpkmeans.engines.open import open_data
 
@@ -69,22 +67,7 @@ def open_input(data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedD
         pattern = not data.exists() and glob.has_magic(str(data))
         large = data.is_dir() or pattern or (data.exists() and data.stat().st_size > MAX_HELD)
         spec = Stream(watch=output.show_pass) if large else "memory"
-    chosen = split_columns(reading.columns)
-    return open_data(Files(data, None if chosen is None else tuple(chosen), reading.nulls, reading.header), spec)
-
-
-def split_columns(columns: str | None) -> list[str] | None:
-    """Names between commas; a name that holds a comma stands in double quotes."""
-    if columns is None:
-        return None
-    return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
-
-
-def join_columns(names: Sequence[str]) -> str:
-    """What `split_columns` takes apart."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
+    return open_data(reading.files(data, columns), spec)
 
 
 def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
@@ -92,9 +75,10 @@ def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
     from dpkmeans.data.files import find_files, is_parquet
 
     named = reading.header is not False or is_parquet(find_files(data)[0])
-    if reading.columns is None and release.feature_names is not None and named:
-        reading = replace(reading, columns=join_columns(release.feature_names))
-    opened, expected = open_input(data, reading), release.bounds.n_features
+    opened, expected = (
+        open_input(data, reading, columns=release.feature_names if named else None),
+        release.bounds.n_features,
+    )
     if opened.n_features != expected:
         raise DataError(
             f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}.",

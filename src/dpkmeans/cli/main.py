@@ -115,7 +115,8 @@ def as_option(parameter: str, value: object = None) -> str:
     if isinstance(value, tuple):  # bounds: one pair for all features, or one list for each side
         low, high = (side if isinstance(side, list) else [side] for side in value)
         value = ",".join(f"{a}:{b}" for a, b in zip(low, high, strict=True))
-    return f"{option} {shlex.quote(str(value))}"
+    in_quotes = repr(value) if value in (",", ".") else shlex.quote(str(value))  # apart from a sentence's own marks
+    return f"{option} {in_quotes}"
 
 
 def _fail(message: str, code: int) -> int:

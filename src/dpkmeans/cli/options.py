@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Sequence
@@ -15,10 +16,11 @@ from dpkmeans.cli import output
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
+    from dpkmeans.data.source import Files
     from dpkmeans.engines.open import EngineSpec
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
-DATA_HELP = "CSV (also .gz) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'."
+DATA_HELP = "CSV (also .gz, .zst) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'."
 BOUNDS_HELP = (
     "Public bounds, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
     'feature, separated by commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read them from the '
@@ -65,6 +67,26 @@ class Reading:
 
     nulls: NullsName = "refuse"
     """What becomes of missing values: they are refused, or the middle of the bounds takes their place."""
+
+    delimiter: str = ","
+    """What separates the cells of a CSV file: one character, or tab."""
+
+    decimal: str = "."
+    """What stands before the fraction of a number in a CSV file: a point or a comma."""
+
+    encoding: str = "utf-8"
+    """How characters are written in a CSV file, such as latin-1, cp1252 or utf-16."""
+
+    quote: str = '"'
+    """What stands around quoted cells of a CSV file: one character, or none."""
+
+    def files(self, path: Path, columns: Sequence[str] | None = None) -> Files:
+        """The files of `path`, read in this way, in the columns of --columns, or else in `columns`."""
+        from dpkmeans.data.source import Files
+
+        chosen = columns if self.columns is None else split_columns(self.columns)
+        how = {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding, "quote": self.quote}
+        return Files(path, None if chosen is None else tuple(chosen), self.nulls, self.header, **how)
 
 
 @Parameter(name="*")
@@ -129,6 +151,11 @@ class EngineOptions:
 
 
 ANY, OWN, LOCAL = Reading(), Spending(), EngineOptions()
+
+
+def split_columns(columns: str) -> list[str]:
+    """Names between commas; a name that holds a comma stands in double quotes."""
+    return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
 
 
 def all_cores() -> int:

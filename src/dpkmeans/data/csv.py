@@ -1,21 +1,22 @@
 """CSV files: each cell is a number or missing by itself. Errors name the file and the column, and show no record.
 
 A cell is a number as JSON writes it; also allowed are a plus sign, a point without digits on one side, `inf`, and
-spaces around it. An empty cell and the words that Arrow knows (`NA`, `N/A`, `null`, `nan`, ...) are missing values.
-Anything else is no number, `true`, `1_000` and `0x1A` included. No type is inferred: it would depend on other records.
+spaces around it. The decimal mark is the declared one; nothing separates thousands. An empty cell and the words that
+Arrow knows (`NA`, `N/A`, `null`, `nan`, ...) are missing values. Anything else is no number, `true`, `1_000` and `0x1A`
+included. No type is inferred: it would depend on other records.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from dpkmeans.data.dialect import Dialect
 from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.data.parquet import SAME_COLUMNS
 from dpkmeans.data.source import Batch, Files
@@ -23,48 +24,131 @@ from dpkmeans.data.spool import Unread
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError, FileError, MethodError
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _MAX_FIRST_ROW = 2**20
 _BLOCK = 2**24
 
 
 @dataclass(frozen=True)
-class _CsvFile:
-    """What is known of a CSV file from its first row. `chosen` are positions of columns, `labels` their names."""
+class CsvFile:
+    """What is known of a CSV file from its first row. `chosen` are positions of columns.
+
+    `names` are theirs, where the first row was declared to hold names; `hint` is about that row, and empty otherwise.
+    """
 
     path: Path
+    dialect: Dialect
     n_columns: int
     lines_before_records: int
     has_records: bool
     chosen: tuple[int, ...]
-    labels: tuple[str, ...]
+    names: tuple[str, ...] | None
+    hint: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What errors call the chosen columns."""
+        if self.names is None:
+            return tuple(f"column number {j}" for j in self.chosen)
+        return tuple(f"column {name!r}" for name in self.names)
+
+    def read(self, types: Sequence[Any]) -> Iterator[Any]:
+        """Arrow batches of the chosen columns, each as its Arrow type: `float64`, or `string` for text as it stands."""
+        pa = require_pyarrow()
+        from pyarrow import compute
+        from pyarrow import csv as arrow_csv
+
+        keys = [str(j) for j in range(self.n_columns)]
+        wanted = [keys[j] for j in self.chosen]
+        kinds = dict.fromkeys(keys, pa.string()) | dict(zip(wanted, types, strict=True))
+        texts = [key for key in keys if pa.types.is_string(kinds[key])]
+        dialect = self.dialect
+        try:
+            with dialect.open(self.path) as stream:
+                reader = arrow_csv.open_csv(
+                    stream,
+                    arrow_csv.ReadOptions(column_names=keys, skip_rows=self.lines_before_records, block_size=_BLOCK),
+                    arrow_csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False),
+                    arrow_csv.ConvertOptions(include_columns=keys, column_types=kinds, decimal_point=dialect.decimal),
+                )
+                for batch in reader:
+                    odd = (compute.match_substring_regex(batch[key], "[\\r\\n\\x00]") for key in texts)
+                    if any(compute.any(found).as_py() for found in odd):
+                        raise self._irregular("")  # such as an unclosed quote, which takes in the records behind it
+                    if batch.num_rows:
+                        yield batch.select(wanted)
+        except UnicodeError:
+            raise dialect.not_text(self.path) from None
+        except pa.ArrowInvalid as error:  # its text may quote a record
+            raise self._irregular(str(error)) from None
+        except (OSError, EOFError, pa.ArrowException):
+            raise _damaged(self.path) from None
+
+    def _irregular(self, message: str) -> DataError | FileError:
+        column = re.match(r"In CSV column #(\d+):.*CSV conversion error", message, re.DOTALL)
+        if "invalid UTF8 data" in message:
+            return self.dialect.not_text(self.path)
+        if column and int(column[1]) in self.chosen:
+            label = self.labels[self.chosen.index(int(column[1]))]
+            other, example = (",", "1,5") if self.dialect.decimal == "." else (".", "1.5")
+            header = "" if self.lines_before_records else "If the first row holds names, write {header=True}."
+            return DataError(
+                f"{label} of {self.path} does not hold numbers only.",
+                hint=_sentences(
+                    self.hint,
+                    "Leave it out with {columns}, or convert it.",
+                    f"If its numbers are written like {example}, write {{decimal={other!r}}}.",
+                    header,
+                ),
+            )
+        return DataError(
+            f"{self.path} is not a regular CSV file: some rows do not have as many cells as the first, which has "
+            f"{self.n_columns}, or go over several lines. Separate cells by {self.dialect.separator} and close quotes.",
+            hint=self.hint or "Other ways to write CSV are declared with {delimiter}, {decimal} and {quote}.",
+        )
 
 
 def open_csv(paths: list[Path], files: Files) -> Unread:
-    """Read the first row of each file. One without records is skipped: a single record may decide whether it is one."""
-    header = _has_header(paths[0], files)
-    names, columns = None, files.columns
-    known: list[_CsvFile] = []
+    """Numbers of the columns that were asked for. Only the first row of each file is read here."""
+    known = csv_files(paths, files)
+    batches = (batch for file in known if file.has_records for batch in _numbers(file))
+    return Unread(known[-1].names, len(known[0].chosen), files.nulls, batches, str(paths[0]))
+
+
+def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
+    """What the first rows say. A file without any row is left out: a single record may decide whether it has one."""
+    header, columns, dialect = _has_header(paths[0], files), files.columns, dialect_of(files)
+    known: list[CsvFile] = []
     for path in paths:
-        row = _first_row(path)
+        row = _first_row(path, dialect)
         if row is None:
             continue
         found = tuple(cell.strip() for cell in row.cells) if header else None
+        hint = "" if found is None else dialect.other_separators(found)
         if found is not None:
-            _look_for(path, columns or (), found)
+            _look_for(path, columns or (), found, hint)
         chosen = tuple(choose_columns(path, columns, found, len(row.cells)))
         if known and columns is None and len(row.cells) != known[0].n_columns:
             raise DataError(f"{path} has other columns than {known[0].path}.", hint=SAME_COLUMNS)
-        if found is None:
-            labels, skipped = tuple(f"column number {j}" for j in chosen), 0
-        else:
-            names = columns = tuple(found[j] for j in chosen)
-            labels, skipped = tuple(f"column {name!r}" for name in names), row.n_lines
-        known.append(_CsvFile(path, len(row.cells), skipped, row.more or not header, chosen, labels))
+        names = None if found is None else tuple(found[j] for j in chosen)
+        columns = columns if names is None else names
+        skipped = row.n_lines if header else 0
+        more = row.more or not header
+        known.append(CsvFile(path, dialect, len(row.cells), skipped, more, chosen, names, hint))
     if not known:
         raise DataError(f"{paths[0]} is empty. Give a file with at least one record.")
-    batches = (batch for file in known if file.has_records for batch in _batches(file))
-    return Unread(names, len(known[0].chosen), files.nulls, batches, str(paths[0]))
+    return known
+
+
+def dialect_of(files: Files) -> Dialect:
+    """How the caller says that the files are written."""
+    return Dialect(files.delimiter, files.decimal, files.encoding, files.quote)
+
+
+def _numbers(file: CsvFile) -> Iterator[Batch]:
+    places = [f"{label} of {file.path}" for label in file.labels]
+    for batch in file.read([require_pyarrow().float64()] * len(places)):
+        columns = [numbers(column, place) for column, place in zip(batch.columns, places, strict=True)]
+        yield Batch(columns, lambda _, j: places[j])
 
 
 def _has_header(path: Path, files: Files) -> bool:
@@ -83,59 +167,15 @@ def _has_header(path: Path, files: Files) -> bool:
     return True
 
 
-def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...]) -> None:
+def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...], hint: str) -> None:
     missing = [name for name in columns if name not in found]
     if missing:
         raise DataError(
             f"the first row of {path} does not hold the name(s) {', '.join(map(repr, missing))}.",
-            hint="Names must match exactly, and cells must be separated by commas. If it is a record, write "
-            "{header=False}; columns are then numbered from 0.",
+            hint=hint
+            or "Names must match exactly, capitals included. If the row is a record, write {header=False}; columns are "
+            "then numbered from 0.",
         )
-
-
-def _batches(file: _CsvFile) -> Iterator[Batch]:
-    pa = require_pyarrow()
-    from pyarrow import compute
-    from pyarrow import csv as arrow_csv
-
-    keys = [str(j) for j in range(file.n_columns)]
-    wanted = [keys[j] for j in file.chosen]
-    others = [key for key in keys if key not in wanted]
-    types = dict.fromkeys(others, pa.string()) | dict.fromkeys(wanted, pa.float64())
-    places = [f"{label} of {file.path}" for label in file.labels]
-    try:
-        with pa.input_stream(str(file.path), compression="gzip" if _is_zipped(file.path) else None) as stream:
-            reader = arrow_csv.open_csv(
-                stream,
-                arrow_csv.ReadOptions(column_names=keys, skip_rows=file.lines_before_records, block_size=_BLOCK),
-                convert_options=arrow_csv.ConvertOptions(include_columns=keys, column_types=types),
-            )
-            for batch in reader:
-                odd = (compute.match_substring_regex(batch[key], "[\\r\\n\\x00]") for key in others)
-                if any(compute.any(found).as_py() for found in odd):
-                    raise _irregular(file, "")  # such as an unclosed quote, which takes in the records behind it
-                if batch.num_rows:
-                    columns = [numbers(batch.column(key), place) for key, place in zip(wanted, places, strict=True)]
-                    yield Batch(columns, lambda _, j: places[j])
-    except pa.ArrowInvalid as error:  # its text may quote a record
-        raise _irregular(file, str(error)) from None
-    except (OSError, EOFError, pa.ArrowException):
-        raise _damaged(file.path) from None
-
-
-def _irregular(file: _CsvFile, message: str) -> DataError:
-    column = re.match(r"In CSV column #(\d+):.*CSV conversion error", message, re.DOTALL)
-    if column and int(column[1]) in file.chosen:
-        label = file.labels[file.chosen.index(int(column[1]))]
-        return DataError(
-            f"{label} of {file.path} does not hold numbers only.",
-            hint="Leave it out with {columns}, or convert it"
-            + ("." if file.lines_before_records else "; if the first row holds names, write {header=True}."),
-        )
-    return DataError(
-        f"{file.path} is not a regular CSV file: some rows do not have as many cells as the first, which has "
-        f"{file.n_columns}, or go over several lines. Separate cells by commas, and close quotes."
-    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,29 +187,40 @@ class _Row:
     more: bool
 
 
-def _is_zipped(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == _GZIP_MAGIC
-
-
-def _first_row(path: Path) -> _Row | None:
+def _first_row(path: Path, dialect: Dialect) -> _Row | None:
     """None where there is no row at all."""
+    pa = require_pyarrow()
     try:
-        with gzip.open(path, "rb") if _is_zipped(path) else path.open("rb") as file:
-            start = file.read(_MAX_FIRST_ROW)
-    except (OSError, EOFError, zlib.error):
+        with dialect.open(path) as file:
+            start = b""
+            while len(start) < _MAX_FIRST_ROW and (part := file.read(_MAX_FIRST_ROW)):  # one read may give less
+                start += part
+    except UnicodeError:
+        raise dialect.not_text(path) from None
+    except (OSError, EOFError, pa.ArrowException):
         raise _damaged(path) from None
     lines = io.StringIO(start.decode("utf-8-sig", "surrogateescape"), newline="")
-    reader = csv.reader(lines)
+    reader = csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        quoting=csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL,
+    )
     try:
         for cells in reader:
             if cells:
                 if re.search("[\0\udc80-\udcff]", "".join(cells)):  # a byte that is no text
-                    raise FileError(f"{path} is neither CSV in UTF-8 nor Parquet. Convert it first.")
-                return _Row(cells, reader.line_num, len(start) == _MAX_FIRST_ROW or lines.read().strip("\r\n") != "")
+                    raise dialect.not_text(path)
+                return _Row(cells, reader.line_num, len(start) >= _MAX_FIRST_ROW or lines.read().strip("\r\n") != "")
     except csv.Error:
-        raise FileError(f"the first row of {path} cannot be read as CSV. Separate cells by commas.") from None
+        raise FileError(
+            f"the first row of {path} cannot be read as CSV. Separate cells by {dialect.separator}."
+        ) from None
     return None
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(text for text in texts if text)
 
 
 def _damaged(path: Path) -> FileError:

@@ -6,7 +6,8 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpkmeans.data.csv import open_csv
+from dpkmeans.data.csv import dialect_of, open_csv
+from dpkmeans.data.dialect import COMPRESSED
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import parquet_source
 from dpkmeans.data.source import Files, Source, checked_nulls
@@ -14,7 +15,7 @@ from dpkmeans.data.spool import Unread
 from dpkmeans.errors import DataError, FileError
 
 _PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".csv.gz", ".txt", ".txt.gz")
+_CSV = tuple(kind + packed for kind in (".csv", ".txt", ".tsv") for packed in ("", *COMPRESSED))
 _PARQUET_MAGIC = b"PAR1"
 _SEVERAL = "Check the path; for several files give a folder or a quoted pattern."
 _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 'visits/*.parquet'."
@@ -23,6 +24,7 @@ _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 
 def open_files(files: Files) -> Source | Unread:
     """Look at the files' names, columns and types, not yet at their records."""
     checked_nulls(files.nulls)
+    dialect_of(files)
     require_pyarrow()
     paths = find_files(files.path)
     kinds = {is_parquet(path) for path in paths}
@@ -51,7 +53,7 @@ def find_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
         except OSError as error:
             raise FileError(f"cannot read {found}: {error.strerror or type(error).__name__}. {_SEVERAL}") from None
         places = {found.absolute(), found.resolve()}
-        plain = {place.with_suffix("") if place.suffix.lower() == ".gz" else place for place in places}
+        plain = {place.with_suffix("") if place.suffix.lower() in COMPRESSED else place for place in places}
         for key in ((status.st_dev, status.st_ino), *plain):
             if key in seen:
                 raise DataError(

@@ -27,17 +27,25 @@ class Files:
     """Files of records: one path, a folder, a pattern, or several of them, read in the order of their names.
 
     `columns` are names, in the order of the features. `nulls` says what becomes of missing values: `"refuse"`, or
-    `"midpoint"`, the middle of the bounds. `header` says whether the first row of a CSV file holds names; it is never
-    guessed. Where it is left out, naming `columns` implies one.
+    `"midpoint"`, the middle of the bounds.
 
-    >>> Files("visits/*.parquet", columns=("east", "north"))
-    Files(path='visits/*.parquet', columns=('east', 'north'), nulls='refuse', header=None)
+    The others say how CSV files are written; nothing is guessed from records. `header` says whether the first row holds
+    names; where it is left out, naming `columns` implies one. `delimiter` is one character or `"tab"`, `decimal` a
+    point or a comma, `encoding` a name that Python knows, `quote` one character or None. Compressed files (gzip, zstd,
+    bz2, lz4) are recognised by their first bytes.
+
+    >>> visits = Files("visits/*.parquet", columns=("east", "north"))
+    >>> export = Files("visits.csv", header=True, delimiter=";", decimal=",", encoding="cp1252")
     """
 
     path: str | Path | Sequence[str | Path]
     columns: Sequence[str] | None = None
     nulls: Nulls = "refuse"
     header: bool | None = None
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    quote: str | None = '"'
 
 
 @dataclass(frozen=True, eq=False, repr=False)
