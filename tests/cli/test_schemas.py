@@ -24,7 +24,7 @@ CALLS = {
         f"fit visits.csv --header --k 2 {BOX} --method posterior --guarantee paper",
         f"fit visits.csv --header --k 2 {BOX} --method lloyd --guarantee none",
     ),
-    "predict": ("predict model.json visits.csv",),
+    "predict": ("predict model.json visits.csv", "predict model.json visits.csv --keep east,north"),
     "show": ("show model.json",),
     "show-verify": ("show model.json --verify",),
     "report": ("report model.json --out again.html",),

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import ANY, Data, Flag, Json, Reading
+from dpkmeans.cli.options import ANY, Data, Flag, Json, Reading, split_columns
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -24,31 +24,42 @@ ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.
 
 
 def predict(
-    model: ModelFile, data: Data, /, *, reading: Reading = ANY, out: Path | None = None, json: Json = False
+    model: ModelFile,
+    data: Data,
+    /,
+    *,
+    keep: tuple[str, ...] = (),
+    reading: Reading = ANY,
+    out: Path | None = None,
+    json: Json = False,
 ) -> None:
     """Find the nearest centroid of each record, as a column called cluster. Not private.
 
     The columns are those the model was fitted on, unless others are named, in the same order.
 
-    Example: dpkmeans predict model.json visits.csv --out clusters.csv
+    Example: dpkmeans predict model.json visits.csv --keep patient_id --out clusters.csv
 
     Parameters
     ----------
+    keep:
+        Columns to write beside the cluster as they are, such as ids, with commas; may be given several times.
     out:
         Write to this file instead of stdout: Parquet if the name ends in .parquet, otherwise CSV.
     """
+    from dpkmeans.cli.labels import label_table, open_kept
     from dpkmeans.core.release import Release
 
     if json and out is not None:
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
     release = Release.load(model)
-    labels = _nearest(release, open_for(release, data, reading))
+    kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
+    table = label_table(_nearest(release, open_for(release, data, reading)), kept)
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
-        output.print_json({"private": False, "clusters": [label for batch in labels for label in batch.tolist()]})
+        output.print_json(table.as_json())
     else:
-        output.write_labels(labels, out)
+        table.write(out)
         if out is not None:
             output.note(f"The predictions are in {out}")
 

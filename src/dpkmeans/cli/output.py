@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
@@ -21,10 +18,8 @@ from rich.text import Text
 
 from dpkmeans.cli.main import printable
 from dpkmeans.core.epsilon import format_epsilon
-from dpkmeans.errors import FileError
 
 if TYPE_CHECKING:
-    from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
     from dpkmeans.engines.block_engine import PassReport
 
@@ -145,48 +140,3 @@ def show_pass(report: PassReport) -> None:
     """One line on stderr after each pass, for the data holder."""
     speed = f"{report.rows / max(report.seconds, 1e-9):.0f} rows per second"
     note(f"pass {report.number}: {report.seconds:.3g} s, {speed}")
-
-
-def write_labels(labels: Iterable[AnyArray], out: Path | None) -> None:
-    """The column `cluster`, as CSV on stdout or in a file, or as Parquet if the file is called so."""
-    if out is None:
-        sys.stdout.write("cluster\n")
-        for batch in labels:
-            print_lines(batch.tolist())
-    elif out.suffix.lower() in {".parquet", ".pq"}:
-        with _replacing(out) as path:
-            _write_parquet(labels, path)
-    else:
-        with _replacing(out) as path, path.open("w", encoding="utf-8") as file:
-            file.write("cluster\n")
-            for batch in labels:
-                file.writelines(f"{label}\n" for label in batch.tolist())
-
-
-def _write_parquet(labels: Iterable[AnyArray], path: Path) -> None:
-    from dpkmeans.data.numbers import require_pyarrow
-
-    pa = require_pyarrow()
-    from pyarrow import parquet
-
-    schema = pa.schema([("cluster", pa.int32())])
-    with parquet.ParquetWriter(path, schema) as writer:
-        for batch in labels:
-            column: Any = pa.array(batch.astype("int32"))
-            writer.write_batch(pa.record_batch([column], schema=schema))
-
-
-@contextmanager
-def _replacing(out: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of `out` when all went well, and goes away otherwise."""
-    try:
-        handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    except OSError as error:
-        raise FileError(f"cannot write {out}: {error.strerror}.") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
