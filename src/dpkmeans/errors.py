@@ -86,6 +86,21 @@ class FileError(DPKMeansError, OSError):
     """A file that cannot be read or written, or whose content is damaged, foreign or too new."""
 
 
+class MissingFileError(FileError):
+    """A file that is not where it was when the records were opened, or that a worker cannot see."""
+
+    def on(self, worker: str) -> MissingFileError:
+        """The same, for a worker on another machine perhaps."""
+        return MissingFileError(
+            f"{self.message.removesuffix('.')} on {worker}.",
+            hint="Workers need shared storage: the same path on every machine.",
+        )
+
+
+class EngineError(DPKMeansError, RuntimeError):
+    """A cluster that cannot be reached or started, or that was lost: no scheduler answers, or no worker is left."""
+
+
 class LedgerError(FileError):
     """A durable ledger that cannot be used: missing, read-only, full, damaged, in use, or from a newer version."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -115,15 +115,17 @@ class _SynopsisAlone:
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     rng = Randomness.of(request.random_state)
-    with _account(request, work.name) as account:
+    with ExitStack() as stack:
+        account = stack.enter_context(_account(request, work.name))
         ledger = Ledger(request.epsilon, parent=account)
-        data = open_data(X, request.engine)
+        data = stack.enter_context(closing(open_data(X, request.engine)))
         share = _bounds_share(request, data)
         box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
         offered = guarantee_of(claim_of(work), box, rng)
         check_accepted(offered, accepted)
         if isinstance(account, Account):
             check_accountable(offered)
+        data.reach()
         if share is not None:
             assert data.chunks is not None
             box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, names=data.names)

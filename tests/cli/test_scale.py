@@ -6,14 +6,19 @@ import json
 import re
 import subprocess
 import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 from tests.engines.clusters import blobs, dask_client, why_no_spark, write_parquet
 
+from dpkmeans import DurableLedger
 from dpkmeans.cli.main import main
-from dpkmeans.engines import config as clusters
+from dpkmeans.engines import reach
 
 X = blobs(2000)
 OPTIONS = ["--k", "3", "--bounds", "0:1", "--epsilon", "1", "--seed", "4", "--guarantee", "none", "--json"]
@@ -76,11 +81,55 @@ def test_the_command_finds_a_scheduler_by_its_address_and_leaves_it_running(fold
     assert json.loads(done.stdout)["centroids"] == centroids(capsys)
 
 
-def test_a_scheduler_that_does_not_answer_is_a_clear_error(folder, capsys, monkeypatch):
-    pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
-    monkeypatch.setattr(clusters, "TIMEOUT", "1s")
-    assert main(["fit", str(folder), "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9", *OPTIONS]) == 2
-    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(reach, "TIMEOUT", 0.5)
+
+
+@contextmanager
+def web_server():
+    """The port of a server that speaks HTTP, as a dashboard does."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("engine", "address", "message"),
+    [
+        ("dask", "tcp://127.0.0.1:9", "no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        ("dask", "tcp://127.0.0.1:{web}", "no Dask scheduler answers"),
+        ("dask", "nobody.invalid:8786", "no Dask scheduler answers"),
+        ("dask", "127.0.0.1", "Write its address as tcp://HOST:PORT"),
+        ("spark", "spark://127.0.0.1:9", "no Spark master answers at 'spark://127.0.0.1:9'"),
+        ("spark", "spark://127.0.0.1:{web}", "no Spark master answers"),
+        ("spark", "spark://nobody.invalid:7077,127.0.0.1", "no Spark master answers"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+def test_an_unknown_scheduler_is_one_line_and_spends_nothing(folder, capfd, engine, address, message):
+    pytest.importorskip("distributed" if engine == "dask" else "pyspark", reason="make setup-scale")
+    store = DurableLedger.create(folder.parent / "ledger.db")
+    store.add("visits", 1.0)
+    asked = ["fit", str(folder), *OPTIONS[:6], "--ledger", str(store.path), "--dataset", "visits"]
+    with web_server() as port:
+        assert main([*asked, "--engine", engine, "--scheduler", address.format(web=port)]) == 6
+        time.sleep(0.5)  # whatever goes on trying would log it now
+    shown = capfd.readouterr().err.splitlines()
+    lines = [line for line in shown if not line.startswith(("Reading", "Fitting", "127.0.0.1 - -"))]  # the server's own
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not float(store.dataset("visits").spent)
+
+
+@pytest.mark.parametrize("master", ["127.0.0.1:7077", "sc://127.0.0.1", "sparc"])
+def test_what_is_no_spark_master_is_refused_by_name(folder, capsys, master):
+    pytest.importorskip("pyspark", reason="make setup-scale")
+    assert main(["fit", str(folder), "--engine", "spark", "--scheduler", master, *OPTIONS]) == 2
+    assert "is no Spark master. Write spark://HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -120,7 +169,8 @@ def test_predict_streams_and_writes_parquet_and_csv_alike(folder, tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "2"], "--engine dask"),
+        (["--workers", "2"], "only --engine dask and --engine spark take --workers"),
+        (["--engine", "dask", "--worker-timeout", "-1"], "number of seconds"),
         (["--engine", "dask", "--workers", "0"], "at least 1"),
         (["--engine", "dask", "--memory", "much"], "500MB"),
     ],

@@ -108,7 +108,7 @@ def test_no_record_leaves_a_worker(client, tmp_path, monkeypatch):
         sent.clear()
         fit(write_parquet(tmp_path / str(n), X[:n], [n // 3]), Dask(client=client))
         kinds = {type(answer) for answer in sent}
-        assert kinds <= {Partial, dict, np.ndarray}
+        assert kinds <= {Partial, dict, np.ndarray, type(None)}  # None from a worker that is only to answer
         assert all(a.table.dtype == np.int64 and a.table.shape == (4, 4) for a in sent if isinstance(a, Partial))
         assert all(isinstance(v, int) for a in sent if isinstance(a, dict) for v in a.values())
         assert all(a.dtype == np.int64 for a in sent if isinstance(a, np.ndarray))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
-from dpkmeans.errors import DataError
+from dpkmeans.engines.reach import reach_spark
+from dpkmeans.errors import DataError, EngineError, MissingFileError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -95,6 +97,34 @@ def test_a_killed_executor_changes_nothing(session, tmp_path):
     expected = reveal(MemoryEngine.of_records(X, BOX).cell_statistics(X[:5]), why=WHY)
     assert np.array_equal(found.integers(), expected.integers())
     assert found.cost == expected.cost
+
+
+def test_a_file_that_an_executor_cannot_see_is_missing_and_not_damaged(session, tmp_path):
+    folder = write_parquet(tmp_path, X, [1500])
+    engine = open_data(folder, Spark(session=session)).engine(BOX)
+    (folder / "part-01.parquet").rename(folder / "elsewhere")
+    with pytest.raises(MissingFileError, match=r"part-01.parquet was not found on worker .* need shared storage"):
+        engine.cell_statistics(X[:5])
+
+
+def test_when_no_executor_is_left_the_fit_ends_after_the_stated_time(session, tmp_path):
+    folder = write_parquet(tmp_path, X, [1500])
+    java, no_hosts = session.sparkContext._jsc.sc(), session._jvm.scala.Predef.Map().empty()
+    executors = session.sparkContext.parallelize(range(4), 4).map(lambda _: _executor()).distinct().collect()
+    java.requestTotalExecutors(0, 0, no_hosts)
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    try:
+        with pytest.raises(EngineError, match="no worker is left, and none came for 1 seconds"):
+            DPKMeans(4, epsilon=1.0, bounds=(0, 1), engine=Spark(session=session, worker_timeout=1.0)).fit(folder)
+    finally:
+        java.requestTotalExecutors(2, 0, no_hosts)
+    found = DPKMeans(4, epsilon=1.0, bounds=(0, 1), engine=Spark(session=session)).fit(folder)
+    assert len(found.cluster_centers_) == 4
+
+
+def test_what_speaks_as_spark_does_is_taken_for_a_master(session):
+    reach_spark(f"spark://127.0.0.1:{session.sparkContext.getConf().get('spark.driver.port')}")
 
 
 def _executor():

@@ -1,7 +1,8 @@
 """The command `dpkmeans`: runs a command and turns every outcome into an exit code, never into a traceback.
 
 Exit codes: 0 done, 1 internal error, 2 usage, 3 guarantee or budget refused, 4 data or file, 5 an audit finds a
-violation, 130 interrupted, 143 terminated. Whatever a fit spent before it was interrupted stays spent.
+violation, 6 a cluster that cannot be reached or was lost, 130 interrupted, 143 terminated. Whatever a fit spent before
+it was interrupted stays spent.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from dpkmeans.errors import (
     BudgetError,
     DataError,
     DPKMeansWarning,
+    EngineError,
     Explained,
     FileError,
     GuaranteeError,
     MethodError,
 )
 
-DONE, FAULT, USAGE, REFUSED, DATA, VIOLATION, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 3, 4, 5, 130, 141, 143
+DONE, FAULT, USAGE, REFUSED, DATA, VIOLATION, CLUSTER = range(7)
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BoundsError, USAGE),
@@ -35,6 +38,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BudgetError, REFUSED),
     (DataError, DATA),
     (FileError, DATA),
+    (EngineError, CLUSTER),
 )
 
 # Options that are not called like the parameter they set.

@@ -133,20 +133,28 @@ class EngineOptions:
     memory: str | None = None
     """What each of them may use, such as 500MB."""
 
+    worker_timeout: float | None = None
+    """Seconds to wait where there is no worker (dask, spark); 60 by default."""
+
     def to_spec(self) -> EngineSpec:
         """The engine that the options describe; None where it is left to the size of the files."""
         from dpkmeans.engines.config import Dask, Spark, Stream
 
-        if self.engine not in ("dask", "spark") and (self.scheduler, self.workers, self.memory) != (None, None, None):
-            raise MethodError("--scheduler, --workers and --memory are for --engine dask and --engine spark.")
+        options = {name: value for name, value in vars(self).items() if name != "engine" and value is not None}
+        if self.engine not in ("dask", "spark") and options:
+            given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+            raise MethodError(f"only --engine dask and --engine spark take {given}.")
         if self.workers is not None and self.workers < 1:
             raise MethodError(f"--workers must be at least 1; got {self.workers}.")
         if self.memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", self.memory):
             raise MethodError(f"--memory must be a size such as 500MB or 2GB; got {self.memory!r}.")
+        if self.worker_timeout is not None and not self.worker_timeout >= 0:
+            raise MethodError(f"--worker-timeout must be a number of seconds; got {self.worker_timeout:g}.")
         if self.engine == "dask":
-            return Dask(scheduler=self.scheduler, workers=self.workers, memory=self.memory, watch=output.show_pass)
+            return Dask(**options, watch=output.show_pass)
         if self.engine == "spark":
-            return Spark(master=self.scheduler, workers=self.workers, memory=self.memory, watch=output.show_pass)
+            master = options.pop("scheduler", None)
+            return Spark(master=master, **options, watch=output.show_pass)
         return Stream(watch=output.show_pass) if self.engine == "stream" else self.engine
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpkmeans.data.numbers import check_type, numbers, require_pyarrow
 from dpkmeans.data.source import Batch, Files, Piece, Source
 from dpkmeans.data.validate import choose_columns
-from dpkmeans.errors import DataError, FileError
+from dpkmeans.errors import DataError, FileError, MissingFileError
 
 SAME_COLUMNS = "All files must have the same columns; choose those they share with {columns}."
 _READ_AT_ONCE = 2**18  # bytes of a column; without it, a whole row group is held
@@ -20,7 +20,7 @@ _READ_AT_ONCE = 2**18  # bytes of a column; without it, a whole row group is hel
 
 @dataclass(frozen=True)
 class ParquetPiece:
-    """Row groups of one Parquet file; `sizes` says how many rows each has."""
+    """Row groups of one Parquet file; `sizes` says how many rows each has. `path` is absolute: workers read it."""
 
     path: str
     columns: tuple[str, ...]
@@ -44,6 +44,10 @@ class ParquetPiece:
                     columns = [numbers(batch.column(name), f"column {name!r} of {self.path}") for name in self.columns]
                     yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
                     seen += batch.num_rows
+        except FileNotFoundError:
+            raise MissingFileError(
+                f"{self.path} was not found.", hint="It was there when the records were opened. Put it back."
+            ) from None
         except (OSError, EOFError, pa.ArrowException):
             raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
 
@@ -79,7 +83,7 @@ def parquet_source(paths: list[Path], files: Files) -> Source:
         extra = sorted(set(layout.names) - set(names))
         if files.columns is None and extra:
             raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
-        pieces.append(ParquetPiece(str(path), names, tuple(range(len(layout.sizes))), layout.sizes))
+        pieces.append(ParquetPiece(str(path.absolute()), names, tuple(range(len(layout.sizes))), layout.sizes))
     assert names is not None
     if not any(piece.n_rows for piece in pieces):
         raise DataError(f"{paths[0]} has no records. Give a file with at least one record.")

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpkmeans.engines.block_engine import Watch
-from dpkmeans.errors import MethodError
+from dpkmeans.engines.cluster import WORKER_TIMEOUT, result_of, run_job
+from dpkmeans.engines.reach import reach_dask, reach_spark
+from dpkmeans.errors import EngineError, MethodError
 
-TIMEOUT = "20s"  # for a scheduler to answer
 _QUIET = {
     # a worker lost many times is not the fault of the task that it ran
     "distributed.scheduler.allowed-failures": 100,
@@ -35,7 +36,8 @@ class Stream:
 class Dask:
     """Dask workers: of an existing `client`, of the `scheduler` at an address, or `workers` local processes.
 
-    `memory` is what each local worker may use, such as "500MB".
+    `memory` is what each local worker may use, such as "500MB". A fit waits `worker_timeout` seconds for a worker where
+    there is none, at its start and later, and then fails with an `EngineError`.
     """
 
     client: Any = None
@@ -43,6 +45,7 @@ class Dask:
     workers: int | None = None
     memory: str | None = None
     watch: Watch | None = None
+    worker_timeout: float = WORKER_TIMEOUT
 
     def connect(self) -> tuple[Any, Callable[[], None]]:
         """A client, and a function that closes what was opened here."""
@@ -54,10 +57,8 @@ class Dask:
         if self.client is not None:
             return self.client, _nothing
         if self.scheduler is not None:
-            try:
-                client = Client(self.scheduler, timeout=TIMEOUT, set_as_default=False)
-            except (OSError, ValueError, TimeoutError):
-                raise MethodError(f"no Dask scheduler answers at {self.scheduler}.") from None
+            reach_dask(self.scheduler)
+            client = Client(self.scheduler, set_as_default=False)
             return client, client.close
         if self.workers is None and self.memory is None:
             try:
@@ -81,16 +82,24 @@ class Dask:
 
         return client, close
 
+    def check(self, client: Any) -> None:
+        """Wait until a worker does something."""
+        result_of(client, client.submit(_nothing, pure=False), self.worker_timeout)
+
 
 @dataclass(frozen=True)
 class Spark:
-    """Spark executors: of an existing `session`, of the `master` at an address, or `workers` local ones."""
+    """Spark executors: of an existing `session`, of the `master` at an address, or `workers` local ones.
+
+    `memory` and `worker_timeout` are as in `Dask`.
+    """
 
     session: Any = None
     master: str | None = None
     workers: int | None = None
     memory: str | None = None
     watch: Watch | None = None
+    worker_timeout: float = WORKER_TIMEOUT
 
     def connect(self) -> tuple[Any, Callable[[], None]]:
         """A session, and a function that closes what was opened here."""
@@ -107,11 +116,18 @@ class Spark:
             return active, _nothing
         return self._start(SparkSession)
 
+    def check(self, session: Any) -> None:
+        """Wait until an executor does something."""
+        nothing = session.sparkContext.parallelize([0], 1).flatMap(lambda _: ())
+        run_job(session, nothing.collect, self.worker_timeout)
+
     def _start(self, kind: Any) -> tuple[Any, Callable[[], None]]:
         import os
         import sys
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if self.master is not None:
+            reach_spark(self.master)
         builder = kind.builder.master(self.master or f"local[{self.workers or 2}]").appName("dpkmeans")
         builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
         if self.memory is not None:
@@ -120,7 +136,7 @@ class Spark:
         try:
             session = builder.getOrCreate()
         except Exception as error:  # pyspark raises its own exceptions if Java is missing or the master is unknown
-            raise MethodError(
+            raise EngineError(
                 f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
             ) from None
         return session, lambda: stop_spark(session)

@@ -21,6 +21,7 @@ from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
 from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, block_of_points, over_blocks, sorted_block
+from dpkmeans.engines.cluster import WORKER_TIMEOUT, on_worker, result_of
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
 
@@ -43,9 +44,11 @@ class DaskEngine(BlockEngine):
         *,
         watch: Watch | None = None,
         on_close: Callable[[], None] | None = None,
+        worker_timeout: float = WORKER_TIMEOUT,
     ) -> None:
         super().__init__(bounds, watch)
         self._client = client
+        self._worker_timeout = worker_timeout
         self._parts = list(parts)
         self._on_close = on_close
 
@@ -81,7 +84,8 @@ class DaskEngine(BlockEngine):
         """Lloyd's algorithm: on the worker in one go where one worker holds all, else pass by pass."""
         if len(self._parts) > 1:
             return super().lloyd(start, max_iter)
-        return Exact(cast(LloydEnd, self._submit(lloyd_there, self._parts[0], self.bounds, start, max_iter).result()))
+        end = self._submit(lloyd_there, self._parts[0], self.bounds, start, max_iter)
+        return Exact(cast(LloydEnd, result_of(self._client, end, self._worker_timeout)))
 
     def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
         """The records in disjoint blocks, which stay on the workers; see `RandomPartition`."""
@@ -91,7 +95,7 @@ class DaskEngine(BlockEngine):
             pieces = [self._submit(over_blocks, task, part) for part in self._parts]
             for number in lot.tolist():
                 whole = self._submit(gather_block, number, self.n_features, pieces)
-                yield DaskEngine(self._client, [whole], self.bounds)
+                yield DaskEngine(self._client, [whole], self.bounds, worker_timeout=self._worker_timeout)
 
     def close(self) -> None:
         """Let the blocks go, and the cluster if it was started for them."""
@@ -114,7 +118,7 @@ class DaskEngine(BlockEngine):
         partial = self._client.map(over_blocks, [held] * len(self._parts), self._parts, key=name, pure=False)
         while len(partial) > 1:
             partial = [self._submit(add_up, held, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
-        return cast(A, partial[0].result()) if partial else task.zero()
+        return cast(A, result_of(self._client, partial[0], self._worker_timeout)) if partial else task.zero()
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         name = getattr(function, "__name__", "task").strip("_")
@@ -124,7 +128,7 @@ class DaskEngine(BlockEngine):
 def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int = BLOCK_ROWS) -> list[Block]:
     """Read and pack one piece, on a worker."""
     blocks, first = [], 0
-    for batch in piece.batches(rows):
+    for batch in on_worker(piece.batches(rows)):
         blocks.append(pack_batch(batch, bounds, nulls, part=part, first=first))
         first += batch.n
     return blocks

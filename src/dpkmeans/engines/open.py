@@ -13,6 +13,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.open import Collection, EngineName, Opened, open_records
 from dpkmeans.data.source import ArrayPiece, Source
 from dpkmeans.engines.block_engine import BlockEngine
+from dpkmeans.engines.cluster import Connection
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import DataError, MethodError
@@ -23,11 +24,16 @@ _KINDS: dict[str, type[Stream] | type[Dask] | type[Spark]] = {"stream": Stream, 
 _ROWS = 2**16
 
 
+def _nothing() -> None:
+    return
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenedData:
     """Records that are ready for an engine. `records` holds them where they came as an array or a frame in memory.
 
-    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines.
+    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines. `reach` makes
+    sure that the workers are there, if there are any, and `close` lets go of them; so does the engine's.
     """
 
     n_features: int
@@ -36,6 +42,8 @@ class OpenedData:
     read_bounds: Callable[[], Bounds]
     records: AnyArray | None = None
     chunks: Callable[[], Iterator[AnyArray]] | None = None
+    reach: Callable[[], None] = _nothing
+    close: Callable[[], None] = _nothing
 
 
 def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | None = None) -> OpenedData:
@@ -74,6 +82,8 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
     if not opened.shared and isinstance(spec, Dask | Spark):
         source = _to_send(source)
 
+    connection = Connection(spec) if isinstance(spec, Dask | Spark) else None
+
     def engine(bounds: Bounds) -> BlockEngine:
         if isinstance(spec, Stream):
             from dpkmeans.engines.stream import StreamEngine
@@ -82,13 +92,13 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
         if isinstance(spec, Dask):
             from dpkmeans.engines.dask import DaskEngine
 
-            client, close = spec.connect()
-            return DaskEngine.of_source(client, source, bounds, watch=spec.watch, on_close=close)
+            assert connection is not None
+            return DaskEngine.of_source(connection.open(), source, bounds, **_options(spec, connection))
         if isinstance(spec, Spark):
             from dpkmeans.engines.spark import SparkEngine
 
-            session, close = spec.connect()
-            return SparkEngine.of_source(session, source, bounds, watch=spec.watch, on_close=close)
+            assert connection is not None
+            return SparkEngine.of_source(connection.open(), source, bounds, **_options(spec, connection))
         return MemoryEngine.of_source(source, bounds)
 
     return OpenedData(
@@ -98,39 +108,48 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
         lambda: _bounds_around(source),
         records=opened.records if spec == "memory" else None,
         chunks=lambda: _chunks(source),
+        reach=_nothing if connection is None else connection.reach,
+        close=_nothing if connection is None else connection.close,
     )
 
 
 def _of_dask(found: Collection, forced: Any) -> OpenedData:
     X, spec = found.records, forced or Dask()
+    connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.dask import DaskEngine
 
-        client, close = spec.connect()
-        return DaskEngine.of_collection(client, X, bounds, found.nulls, watch=spec.watch, on_close=close)
+        return DaskEngine.of_collection(connection.open(), X, bounds, found.nulls, **_options(spec, connection))
 
     def bounds_around() -> Bounds:
         return Bounds.read_from(np.stack([np.asarray(X.min(axis=0).compute()), np.asarray(X.max(axis=0).compute())]))
 
-    return OpenedData(found.n_features, found.names, engine, bounds_around)
+    reach, close = connection.reach, connection.close
+    return OpenedData(found.n_features, found.names, engine, bounds_around, reach=reach, close=close)
 
 
 def _of_spark(found: Collection, forced: Any) -> OpenedData:
     X, spec, names = found.records, forced or Spark(session=found.records.sparkSession), found.names or ()
+    connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.spark import SparkEngine
 
-        session, close = spec.connect()
-        return SparkEngine.of_frame(session, X, bounds, names, found.nulls, watch=spec.watch, on_close=close)
+        options = _options(spec, connection)
+        return SparkEngine.of_frame(connection.open(), X, bounds, names, found.nulls, **options)
 
     def bounds_around() -> Bounds:
         rows = [X.select(*names).groupBy().agg(dict.fromkeys(names, f)).collect()[0].asDict() for f in ("min", "max")]
         extremes = [[float(row[f"{f}({n})"]) for n in names] for f, row in zip(("min", "max"), rows, strict=True)]
         return Bounds.read_from(np.array(extremes))
 
-    return OpenedData(found.n_features, names, engine, bounds_around)
+    reach, close = connection.reach, connection.close
+    return OpenedData(found.n_features, names, engine, bounds_around, reach=reach, close=close)
+
+
+def _options(spec: Dask | Spark, connection: Connection) -> dict[str, Any]:
+    return {"watch": spec.watch, "on_close": connection.close, "worker_timeout": spec.worker_timeout}
 
 
 def _to_send(source: Source) -> Source:

@@ -20,9 +20,10 @@ from dpkmeans.core.exact import Exact
 from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
+from dpkmeans.engines.cluster import WORKER_TIMEOUT, run_job
 from dpkmeans.engines.dask import PART_NUMBERS, lloyd_there, read_piece
 from dpkmeans.engines.packing import pack_batch
-from dpkmeans.errors import DataError
+from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
 
@@ -31,7 +32,7 @@ A = TypeVar("A")
 class Failed:
     """Why a partition could not be packed; it travels in place of the blocks, since Spark would bury an error."""
 
-    error: DataError
+    error: DPKMeansError
 
 
 class SparkEngine(BlockEngine):
@@ -45,11 +46,13 @@ class SparkEngine(BlockEngine):
         *,
         watch: Watch | None = None,
         on_close: Callable[[], None] | None = None,
+        worker_timeout: float = WORKER_TIMEOUT,
     ) -> None:
         from pyspark import StorageLevel
 
         super().__init__(bounds, watch)
         self._session = session
+        self._worker_timeout = worker_timeout
         self._rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
         self._on_close = on_close
 
@@ -63,7 +66,7 @@ class SparkEngine(BlockEngine):
         def read(piece: Any) -> Iterable[Block | Failed]:
             try:
                 return read_piece(piece[1], bounds, nulls, piece[0])
-            except DataError as error:
+            except DPKMeansError as error:
                 return [Failed(error)]
 
         return cls(session, rdd.flatMap(read), bounds, **options)
@@ -102,7 +105,7 @@ class SparkEngine(BlockEngine):
             .persist()
         )
         for number in range(n_blocks):
-            yield _PartitionEngine(self._session, blocks, number, parts, self.bounds)
+            yield _PartitionEngine(self._job, blocks, number, parts, self.bounds)
         blocks.unpersist()
 
     def close(self) -> None:
@@ -116,7 +119,7 @@ class SparkEngine(BlockEngine):
     def _sizes(self) -> dict[int, int]:
         if self._part_sizes is None:
             sizes: dict[int, int] = {}
-            for part, n, failed in self._rdd.mapPartitions(_measure).collect():
+            for part, n, failed in self._job(self._rdd.mapPartitions(_measure).collect):
                 if failed is not None:
                     raise failed
                 sizes[part] = n
@@ -128,15 +131,20 @@ class SparkEngine(BlockEngine):
     def _run(self, task: Task[A]) -> A:
         self._sizes()
         partial = self._rdd.mapPartitions(lambda blocks: [over_blocks(task, blocks)])
-        return cast(A, partial.treeReduce(task.add))
+        return cast(A, self._job(lambda: partial.treeReduce(task.add)))
+
+    def _job(self, job: Callable[[], A]) -> A:
+        return run_job(self._session, job, self._worker_timeout)
 
 
 class _PartitionEngine(BlockEngine):
     """One block of a partition, held by one executor."""
 
-    def __init__(self, session: Any, blocks: Any, number: int, n_parts: int, bounds: Bounds) -> None:
+    def __init__(
+        self, run: Callable[[Callable[[], Any]], Any], blocks: Any, number: int, n_parts: int, bounds: Bounds
+    ) -> None:
         super().__init__(bounds)
-        self._session, self._blocks, self._number, self._part = session, blocks, number, number % n_parts
+        self._job, self._blocks, self._number, self._part = run, blocks, number, number % n_parts
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm, in one go where the records are."""
@@ -152,10 +160,11 @@ class _PartitionEngine(BlockEngine):
         def answer(items: Iterable[tuple[int, Block]]) -> list[A]:
             return [function([block for key, block in items if key == number] or [sorted_block((), d)])]
 
-        return cast(A, self._session.sparkContext.runJob(self._blocks, answer, [self._part])[0])
+        context = self._blocks.context
+        return cast(A, self._job(lambda: context.runJob(self._blocks, answer, [self._part]))[0])
 
 
-def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DataError | None]]:
+def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DPKMeansError | None]]:
     part, n = -1, 0
     for block in blocks:
         if isinstance(block, Failed):

@@ -1,0 +1,117 @@
+"""Workers that are not there, go away, or cannot see the files: real processes, with a stated time to wait."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from tests.engines.clusters import blobs, write_parquet
+
+from dpkmeans import DPKMeans, DurableLedger
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.engines.config import Dask
+from dpkmeans.engines.open import open_data
+from dpkmeans.errors import EngineError, MissingFileError
+
+pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
+
+X = blobs(3000)
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """The address of a Dask scheduler without workers."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
+        yield cluster.scheduler_address
+
+
+@contextmanager
+def worker(scheduler, *prefix):
+    """A worker process, as on another machine: nobody starts it again."""
+    code = f"from distributed.cli.dask_worker import main; main(['{scheduler}', '--no-nanny', '--no-dashboard'])"
+    command = [*prefix, sys.executable, "-c", code]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits").mkdir()
+    return write_parquet(tmp_path / "visits", X, [1000])
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = DurableLedger.create(tmp_path / "ledger.db")
+    store.add("visits", 3.0)
+    return store
+
+
+def fit(records, store, engine):
+    model = DPKMeans(4, epsilon=1.0, bounds=(0, 1), method="su", engine=engine, ledger=store, dataset="visits")
+    return model.fit(records)
+
+
+def test_a_scheduler_without_workers_is_refused_before_anything_is_spent(scheduler, folder, store):
+    with pytest.raises(EngineError, match=r"no worker is left, and none came for 0\.5 seconds"):
+        fit(folder, store, Dask(scheduler=scheduler, worker_timeout=0.5))
+    assert store.dataset("visits").spent == Epsilon(0)
+
+
+def test_when_the_last_worker_is_killed_the_fit_ends_and_its_spends_stay(scheduler, folder, store):
+    with worker(scheduler) as process:
+
+        def kill(report):
+            if report.number == 1:
+                os.kill(process.pid, signal.SIGKILL)
+
+        with pytest.raises(EngineError, match=r"no worker is left, and none came for 1 seconds.* stays spent"):
+            fit(folder, store, Dask(scheduler=scheduler, worker_timeout=1.0, watch=kill))
+    assert store.dataset("visits").spent == Epsilon.of(1.0)  # reserved before the first noise, and not given back
+    assert store.verify().intact
+    with worker(scheduler):
+        assert len(fit(folder, store, Dask(scheduler=scheduler)).cluster_centers_) == 4
+
+
+def can_mount():
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return shutil.which("unshare") and subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(
+    not can_mount(), reason="a worker with a file system of its own needs unshare(1), and the right to mount"
+)
+def test_a_worker_that_cannot_see_the_files_says_so(scheduler, folder, store, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    apart = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder)]
+    with worker(scheduler, *apart), pytest.raises(MissingFileError) as caught:
+        fit("visits", store, Dask(scheduler=scheduler))
+    expected = r"/part-0[01]\.parquet was not found on worker tcp://\S+\. Workers need shared storage: the same path on"
+    assert re.match(re.escape(str(folder)) + expected, str(caught.value))
+    assert store.dataset("visits").spent == Epsilon(0)
+
+
+def test_a_file_that_went_away_is_missing_and_not_damaged(scheduler, folder):
+    engines = [open_data(folder).engine(Bounds.of((0, 1), 3))]
+    with worker(scheduler):
+        opened = open_data(folder, Dask(scheduler=scheduler))
+        engines.append(opened.engine(Bounds.of((0, 1), 3)))
+        (folder / "part-01.parquet").rename(folder / "elsewhere")
+        for engine, where in zip(engines, ("", " on worker tcp"), strict=True):
+            with pytest.raises(MissingFileError, match=f"part-01.parquet was not found{where}"):
+                engine.cell_statistics(X[:4])
+        opened.close()
