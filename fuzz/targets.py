@@ -104,7 +104,7 @@ def bounds(data: bytes) -> bool:
     try:
         pairs = parse_bounds(data.decode("utf-8", "replace"))
         if not isinstance(pairs, str):
-            box = Bounds.of(sides(pairs, len(pairs)), len(pairs))
+            box = Bounds.of(sides(pairs), len(pairs))
             assert (box.side >= 0).all()
     except DPKMeansError:
         return False

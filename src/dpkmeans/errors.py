@@ -66,6 +66,10 @@ class DataError(DPKMeansError, ValueError):
     """The records cannot be used: wrong shape, NaN, text, or too few where their number is not private."""
 
 
+class TooFewRecordsError(DataError):
+    """There are more clusters than records, by a public or a noisy count. Nothing but that count was paid for."""
+
+
 class DataTypeError(DataError, TypeError):
     """The records are of a kind that is not supported at all (sparse, complex, text)."""
 

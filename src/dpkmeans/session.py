@@ -19,13 +19,22 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
+from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
-from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, TightBoundsWarning, warn
+from dpkmeans.errors import (
+    BoundsError,
+    BudgetError,
+    DataError,
+    MethodError,
+    TightBoundsWarning,
+    TooFewRecordsError,
+    warn,
+)
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import estimate_bounds
 from dpkmeans.methods.registry import make_method
-from dpkmeans.privacy.durable.ledger import Account, DurableLedger
+from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
@@ -105,6 +114,7 @@ class _SynopsisAlone:
     n_records: int | None
     name: str = "synopsis"
     claim: ClassVar[Claim] = Claim.PROVED
+    needs_epsilon: ClassVar[bool] = True
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Synopsis:
         method = SynopsisMethod(self.name, counted(self.n_records), recentre=False)
@@ -113,26 +123,26 @@ class _SynopsisAlone:
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
-    accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     rng = Randomness.of(request.random_state)
+    share = _check(request, work, X, rng)
     with ExitStack() as stack:
         account = stack.enter_context(_account(request, work.name))
         ledger = Ledger(request.epsilon, parent=account)
         data = stack.enter_context(closing(open_data(X, request.engine)))
-        share = _bounds_share(request, data)
-        box = _bounds(request, data) if share is None else Bounds((0.0,) * data.n_features, (1.0,) * data.n_features)
-        offered = guarantee_of(claim_of(work), box, rng)
-        check_accepted(offered, accepted)
-        if isinstance(account, Account):
-            check_accountable(offered)
+        if share is not None and data.chunks is None:
+            raise MethodError(
+                "works for arrays, frames and files, not for Dask and Spark.",
+                parameter="bounds_epsilon",
+                hint="Give {bounds}.",
+            )
+        box = Bounds((0.0,), (1.0,)) if share is not None else _bounds(request, data)
         data.reach()
-        if share is not None:
-            assert data.chunks is not None
+        if share is not None and data.chunks is not None:
             box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, names=data.names)
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
             tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())
-            release = work.run(engine, k, ledger=ledger, rng=rng)
+            release = work.run(engine, int(request.n_clusters), ledger=ledger, rng=rng)
             labels = None
             if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
                 labels = engine.labels(box.unit_of(release.centroids))
@@ -182,7 +192,31 @@ def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendList
     return durable.account(dataset, promised=request.epsilon, note=note)
 
 
-def _bounds_share(request: FitRequest, data: OpenedData) -> Epsilon | None:
+def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness) -> Epsilon | None:
+    """Refuse whatever can be refused without a look at the records. Returns the share of an estimate of the bounds."""
+    accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
+    if request.epsilon is not None:
+        Epsilon.of(request.epsilon)
+    elif getattr(work, "needs_epsilon", False):
+        raise BudgetError("is missing.", parameter="epsilon", hint="Write, say, {epsilon=1.0}.")
+    if request.n_records is not None and k > request.n_records:
+        raise TooFewRecordsError(
+            f"must be at most {request.n_records}, the number of records that you give; got {k}.",
+            parameter="n_clusters",
+        )
+    share, bounds = _bounds_share(request), request.bounds
+    from_data = bounds.from_data if isinstance(bounds, Bounds) else isinstance(bounds, str) and bounds == FROM_DATA
+    if share is None and not from_data:
+        columns = X.columns if isinstance(X, Files | FrameSource) else None
+        Bounds.check(bounds, None if columns is None else len(columns))
+    offered = guarantee_of(claim_of(work), Bounds((0.0,), (1.0,), from_data=from_data), rng)
+    check_accepted(offered, accepted)
+    if isinstance(request.ledger, DurableLedger | str | PathLike):
+        check_accountable(offered)
+    return share
+
+
+def _bounds_share(request: FitRequest) -> Epsilon | None:
     """What to spend on a private estimate of the bounds; None where they are given."""
     if request.bounds_epsilon is None:
         return None
@@ -190,12 +224,6 @@ def _bounds_share(request: FitRequest, data: OpenedData) -> Epsilon | None:
         raise BoundsError(
             "bounds were given, and an estimate of them was asked for.",
             hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
-        )
-    if data.chunks is None:
-        raise MethodError(
-            "works for arrays, frames and files, not for Dask and Spark.",
-            parameter="bounds_epsilon",
-            hint="Give {bounds}.",
         )
     share = Epsilon.of(request.bounds_epsilon, "bounds_epsilon")
     if request.epsilon is not None and share.nano >= Epsilon.of(request.epsilon).nano:

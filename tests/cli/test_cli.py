@@ -76,7 +76,7 @@ def test_a_fit_as_a_process_prints_json_alone_on_stdout(data):
 
 
 def test_a_missing_file_as_a_process_gives_one_line_and_exit_code_4(tmp_path):
-    done = process("fit", str(tmp_path / "missing.csv"), "--bounds", "0:1")
+    done = process("fit", str(tmp_path / "missing.csv"), "--bounds", "0:1", "--epsilon", "1")
     assert done.returncode == 4
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: cannot read")
@@ -117,7 +117,7 @@ def test_version_and_help_are_done_with_exit_code_0(capsys):
         ((), 2, "--bounds are missing"),
         ((), 2, "--bounds-epsilon 0.1"),
         (("--bounds", "0,1"), 2, "LOW:HIGH"),
-        (("--bounds", "0:1,0:1,0:1", "--epsilon", "1"), 2, "3 pairs; the data has 2"),
+        (("--bounds", "0:1,0:1,0:1", "--epsilon", "1"), 2, "given for 3 features; the records have 2"),
         (("--bounds", "1:0", "--epsilon", "1"), 2, "lower must be below upper"),
         (("--bounds", "0:1,100:0", "--epsilon", "1"), 2, "Did you mean 0 to 100?"),
         ((*PROVED, "--bounds-epsilon", "0.1"), 2, "Give --bounds or --bounds-epsilon, not both"),
@@ -184,7 +184,7 @@ def test_a_plan_takes_no_fraction_of_a_record_or_a_feature(capsys):
 def test_columns_of_a_file_with_semicolons_are_refused_with_what_separates_cells(tmp_path, capsys):
     path = tmp_path / "semicolons.csv"
     path.write_text("east;north\n1;2\n")
-    asked = ["fit", str(path), *PROVED, "--columns"]
+    asked = ["fit", str(path), *PROVED, "--k", "1", "--columns"]
     assert main([*asked, "east,north"]) == 4
     assert "1 column and 1 semicolon: if these separate the cells, write --delimiter ';'." in capsys.readouterr().err
     assert main([*asked, "east,north", "--delimiter", ";"]) == 0
@@ -196,7 +196,7 @@ def test_columns_of_a_file_with_semicolons_are_refused_with_what_separates_cells
 def test_a_file_is_read_as_the_options_say(tmp_path, delimiter, capsys):
     path = tmp_path / "export.txt"
     path.write_bytes("'größe'\tn\n1,5\ta\n".encode("cp1252"))
-    asked = ["fit", str(path), *PROVED, "--columns", "größe", "--delimiter", delimiter, "--decimal", ","]
+    asked = ["fit", str(path), *PROVED, "--k", "1", "--columns", "größe", "--delimiter", delimiter, "--decimal", ","]
     assert main([*asked, "--encoding", "cp1252", "--quote", "'"]) == 0
     assert "größe" in capsys.readouterr().out
     assert main([*asked, "--encoding", "cp1252", "--quote", "none"]) == 4
@@ -288,7 +288,7 @@ def test_a_fit_prints_the_guarantee_first_and_names_the_features(data, capsys):
     assert "east" in out
     assert "epsilon promised  1\n" in out
     assert " over the records; converged after " in out
-    assert err.splitlines()[:2] == [f"Reading {data}", "Fitting"]
+    assert err.splitlines()[:2] == [f"Fitting {data}", "The model was not saved: give --out next time."]
 
 
 def test_a_seeded_fit_repeats_and_is_labelled_none(data, capsys):
@@ -480,7 +480,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_still_prints_the_result(
         raise failure
 
     monkeypatch.setattr(os, "fsync", fail)
-    assert fit(data, *LLOYD, "--json", "--out", str(model)) == code
+    assert fit(data, *LLOYD, "--json", "--out", str(model), "--force") == code
     assert json.loads(capsys.readouterr().out)["method"] == "lloyd"
     assert model.read_text() == before
     assert {path.name for path in tmp_path.iterdir()} == {model.name, data.name}

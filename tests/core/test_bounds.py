@@ -63,7 +63,7 @@ def test_bounds_pass_through():
         (5, "pair"),
         ({"a": 1}, "pair"),
         (("a", "b"), "pair"),
-        (([0, 0, 0], 1), "2 numbers"),
+        (([0, 0, 0], 1), "given for 3 features; the records have 2"),
         ((1, 0), "feature 0 has lower=1.0, upper=0.0. Did you mean 0 to 1"),
         ((0, [1, -1]), "feature 1 has lower=0.0, upper=-1.0"),
         ((math.nan, 1), "finite"),

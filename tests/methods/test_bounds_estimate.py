@@ -157,6 +157,7 @@ def test_the_command_estimates_bounds_when_asked(tmp_path, capsys):
     assert main([*asked, "--bounds-epsilon", "0.2"]) == 0
     assert Release.load(model).guarantee.bounds == "estimated"
     assert Release.load(model).bounds.upper == (128.0, 128.0)
+    asked = [*asked, "--force"]
     assert main([*asked, "--bounds-epsilon", "1"]) == 3
     assert "--bounds-epsilon 1" in capsys.readouterr().err
     assert main([*asked, "--bounds-epsilon", "0.2", "--bounds", "0:1"]) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, open_input, parse_bounds, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, refuse_existing, sides
 from dpkmeans.cli.options import (
     ANY,
     LOCAL,
@@ -15,6 +15,7 @@ from dpkmeans.cli.options import (
     Clusters,
     Data,
     EngineOptions,
+    Force,
     GuaranteeName,
     Json,
     PublicCount,
@@ -53,6 +54,7 @@ def fit(
     out: Path | None = None,
     transcript: Path | None = None,
     report: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Cluster the records of CSV or Parquet files and release the centroids.
@@ -82,22 +84,21 @@ def fit(
     transcript:
         Write the transcript to this file (one JSON object per line).
     report:
-        Write a report to this file (HTML).
+        Write a report to this file (HTML). A report that exists is replaced.
     """
     pairs = None if bounds is None and bounds_epsilon is not None else parse_bounds(bounds, estimable=True)
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))
+    refuse_existing(out, transcript, force=force)
     if report is not None:
         from dpkmeans.report import require
 
         require()
     spec = place.to_spec()
-    with output.status(f"Reading {data}"):
-        from dpkmeans.session import FitRequest, run
+    from dpkmeans.session import FitRequest, run
 
-        opened = open_input(data, reading, spec)
     request = FitRequest(
         n_clusters=k,
-        bounds=pairs if pairs is None or isinstance(pairs, str) else sides(pairs, opened.n_features),
+        bounds=pairs if pairs is None or isinstance(pairs, str) else sides(pairs),
         bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         method=method,
@@ -110,9 +111,10 @@ def fit(
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,
+        engine=engine_for(data) if spec is None else spec,
     )
-    with output.status("Fitting"):
-        release = run(request, opened).release
+    with output.status(f"Fitting {data}"):
+        release = run(request, reading.files(data)).release
     _note_on_widths(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,42 +42,28 @@ def parse_bounds(text: str | None, estimable: bool = False) -> str | list[tuple[
         raise BoundsError(f"--bounds cannot be read; got {text!r}. {how}") from None
 
 
-def sides(pairs: list[tuple[float, float]], n_features: int) -> tuple[list[float], list[float]]:
-    """The lower and the upper sides of the box, one number per feature each."""
-    if len(pairs) not in (1, n_features):
-        raise BoundsError(
-            f"--bounds has {len(pairs)} pairs; the data has {n_features} columns. Give one pair, or one per column."
-        )
-    pairs = pairs * n_features if len(pairs) == 1 else pairs
+def sides(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """The lower and the upper ends of the pairs, as the library takes them."""
     return [low for low, _ in pairs], [high for _, high in pairs]
 
 
-def open_input(
-    data: Path, reading: Reading, spec: EngineSpec = None, columns: Sequence[str] | None = None
-) -> OpenedData:
-    """The columns that were asked for of a file, a folder or a pattern, for an engine; `columns` where none were.
-
-    By default one small file is held in memory, and all else is streamed.
-    """
+def engine_for(data: Path) -> EngineSpec:
+    """Where no engine is named: one small file is held in memory, and all else is streamed."""
     from dpkmeans.engines.config import Stream
-    from dpkmeans.engines.open import open_data
 
-    if spec is None:
-        pattern = not data.exists() and glob.has_magic(str(data))
-        large = data.is_dir() or pattern or (data.exists() and data.stat().st_size > MAX_HELD)
-        spec = Stream(watch=output.show_pass) if large else "memory"
-    return open_data(reading.files(data, columns), spec)
+    pattern = not data.exists() and glob.has_magic(str(data))
+    large = data.is_dir() or pattern or (data.exists() and data.stat().st_size > MAX_HELD)
+    return Stream(watch=output.show_pass) if large else "memory"
 
 
 def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
     """The records in the columns of the model: those asked for, else those of its names, else all."""
     from dpkmeans.data.files import find_files, is_parquet
+    from dpkmeans.engines.open import open_data
 
     named = reading.header is not False or is_parquet(find_files(data)[0])
-    opened, expected = (
-        open_input(data, reading, columns=release.feature_names if named else None),
-        release.bounds.n_features,
-    )
+    opened = open_data(reading.files(data, release.feature_names if named else None), engine_for(data))
+    expected = release.bounds.n_features
     if opened.n_features != expected:
         raise DataError(
             f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}.",
@@ -102,3 +87,13 @@ def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
         if path.resolve() in seen:
             raise MethodError(f"{seen[path.resolve()]} and {path} are the same file. Give each output its own.")
         seen[path.resolve()] = path
+
+
+def refuse_existing(*paths: Path | None, force: bool) -> None:
+    """Refuse to replace a file that may have been paid for, unless the user says so."""
+    for path in paths:
+        if path is not None and path.is_file() and not force:
+            raise FileError(
+                f"{path} exists already, and what it holds may have been paid for with privacy budget. Give another "
+                "name, or write --force to replace it."
+            )

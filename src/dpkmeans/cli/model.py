@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, open_for
+from dpkmeans.cli.inputs import check_outputs, open_for, refuse_existing
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import ANY, Data, Flag, Json, Reading, split_columns
+from dpkmeans.cli.options import ANY, Data, Flag, Force, Json, Reading, split_columns
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def predict(
     keep: tuple[str, ...] = (),
     reading: Reading = ANY,
     out: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Find the nearest centroid of each record, as a column called cluster. Not private.
@@ -52,6 +53,7 @@ def predict(
     if json and out is not None:
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
+    refuse_existing(out, force=force)
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
     table = label_table(_nearest(release, open_for(release, data, reading)), kept)

@@ -41,6 +41,7 @@ BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOU
 Clusters = Annotated[int, WHOLE, Parameter(name=["--k", "-k"])]
 Data = Annotated[Path, Parameter(help=DATA_HELP)]
 Flag = Annotated[bool, Parameter(show_default=False)]
+Force = Annotated[bool, Parameter(show_default=False, help="Replace files that exist already.")]
 GuaranteeName = Annotated[Literal["proved", "paper", "none"], Parameter(help="The weakest guarantee to accept.")]
 Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header")]
 Jobs = Annotated[int | None, WHOLE, Parameter(help="Number of processes; one per core by default.")]

@@ -43,6 +43,7 @@ def plan(
         such as 0.05. It must not come from the records. Makes the prediction sharper.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
+    from dpkmeans.core.bounds import Bounds
     from dpkmeans.errors import BoundsError
     from dpkmeans.planning.advice import plan as make_plan
 
@@ -51,7 +52,8 @@ def plan(
         parsed = parse_bounds(bounds)
         if isinstance(parsed, str):
             raise BoundsError("plan reads no data; give --bounds as numbers, such as 0:1.")
-        pairs = list(zip(*sides(parsed, features), strict=True))
+        Bounds.check(sides(parsed), features)
+        pairs = parsed * features if len(parsed) == 1 else parsed
     advice = make_plan(records, features, k, epsilon, pairs, spread=spread)
     if json:
         output.print_json(asdict(advice))

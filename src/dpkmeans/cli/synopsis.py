@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, open_input, parse_bounds, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, refuse_existing, sides
 from dpkmeans.cli.options import (
     ANY,
     OWN,
@@ -16,6 +16,7 @@ from dpkmeans.cli.options import (
     Clusters,
     Data,
     Flag,
+    Force,
     GuaranteeName,
     Json,
     PublicCount,
@@ -45,6 +46,7 @@ def synopsis(
     seed: Seed = None,
     reading: Reading = ANY,
     spending: Spending = OWN,
+    force: Force = False,
     json: Flag = False,
 ) -> None:
     """Spend epsilon once on weighted points that stand for the records. Later analyses of them cost no further budget.
@@ -64,22 +66,22 @@ def synopsis(
     """
     pairs = parse_bounds(bounds)
     check_outputs(out, inputs=(data, *spending.files()))
-    with output.status(f"Reading {data}"):
-        from dpkmeans.session import FitRequest, run_synopsis
+    refuse_existing(out, force=force)
+    from dpkmeans.session import FitRequest, run_synopsis
 
-        opened = open_input(data, reading)
     request = FitRequest(
         n_clusters=k,
         epsilon=epsilon,
-        bounds=pairs if isinstance(pairs, str) else sides(pairs, opened.n_features),
+        bounds=pairs if isinstance(pairs, str) else sides(pairs),
         n_records=n_records,
         guarantee=guarantee,
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,
+        engine=engine_for(data),
     )
-    with output.status("Making a synopsis"):
-        made = run_synopsis(request, opened)
+    with output.status(f"Making a synopsis of {data}"):
+        made = run_synopsis(request, reading.files(data))
     made.save(out)
     if json:
         _print_json(made, out)
@@ -112,6 +114,7 @@ def explore(
     *,
     k: Annotated[str, Parameter(name=["--k", "-k"])] = "2:20",
     out: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Compare numbers of clusters on a synopsis. Costs no privacy budget.
@@ -135,6 +138,7 @@ def explore(
     if out is not None and len(wanted) != 1:
         raise MethodError("--out writes one model, so --k must be one number, as in --k 5.")
     check_outputs(out, inputs=(file,))
+    refuse_existing(out, force=force)
     loaded = Synopsis.load(file)
     found = loaded.explore(wanted)
     if out is not None:

@@ -21,6 +21,21 @@ _WHAT_TO_DO = (
 )
 
 
+def _sides(bounds: Any) -> tuple[FloatArray, FloatArray]:
+    """The lower and the upper ends as a user writes them: one number, or one per feature, each."""
+    try:
+        low, high = (np.atleast_1d(np.asarray(side, dtype=np.float64)) for side in bounds)
+    except (TypeError, ValueError):
+        low = high = np.empty((0, 0))
+    if low.ndim != 1 or high.ndim != 1 or not low.size or not high.size:
+        raise BoundsError(
+            f"must be a pair (lower, upper), each one number or one per feature; got {type(bounds).__name__}.",
+            parameter="bounds",
+            hint=_WHAT_TO_DO,
+        )
+    return low, high
+
+
 @dataclass(frozen=True)
 class Bounds:
     """A box `lower` to `upper`, one number per feature, that is known without looking at the records.
@@ -48,25 +63,34 @@ class Bounds:
         if isinstance(bounds, Bounds):
             if len(bounds.lower) != n_features:
                 raise BoundsError(
-                    f"bounds have {len(bounds.lower)} features; the records have {n_features}. "
-                    "Give one pair per feature."
+                    f"are given for {len(bounds.lower)} features; the records have {n_features}.",
+                    parameter="bounds",
+                    hint="Give one pair for all features, or one for each.",
                 )
             return bounds._with_a_side()
         if bounds is None:
             raise BoundsError("are missing.", parameter="bounds", hint=_WHAT_TO_DO)
         if isinstance(bounds, str):
             raise BoundsError(f"must be a pair (lower, upper); got {bounds!r}.", parameter="bounds", hint=_WHAT_TO_DO)
-        try:
-            low, high = bounds
-            lower = np.broadcast_to(np.asarray(low, dtype=np.float64), (n_features,))
-            upper = np.broadcast_to(np.asarray(high, dtype=np.float64), (n_features,))
-        except (TypeError, ValueError):
-            raise BoundsError(
-                f"must be a pair (lower, upper), each one number or {n_features} numbers; got {type(bounds).__name__}.",
-                parameter="bounds",
-                hint=_WHAT_TO_DO,
-            ) from None
+        lower, upper = _sides(bounds)
+        for side in (lower, upper):
+            if len(side) not in (1, n_features):
+                raise BoundsError(
+                    f"are given for {len(side)} features; the records have {n_features}.",
+                    parameter="bounds",
+                    hint="Give one pair for all features, or one for each.",
+                )
+        lower, upper = np.broadcast_to(lower, (n_features,)), np.broadcast_to(upper, (n_features,))
         return cls(tuple(lower.tolist()), tuple(upper.tolist()))._with_a_side()
+
+    @classmethod
+    def check(cls, bounds: Any, n_features: int | None = None) -> None:
+        """Refuse what no records can have as bounds, or none with `n_features` features."""
+        if n_features is None and isinstance(bounds, Bounds):
+            n_features = bounds.n_features
+        elif n_features is None and bounds is not None and not isinstance(bounds, str):
+            n_features = max(map(len, _sides(bounds)))
+        cls.of(bounds, n_features or 1)
 
     @classmethod
     def read_from(cls, X: AnyArray) -> Bounds:

@@ -19,7 +19,10 @@ from dpkmeans.privacy.randomness import Randomness
 
 
 class Method(Protocol):
-    """A value that turns an engine into a release. Its fields are public; records and generators are arguments."""
+    """A value that turns an engine into a release. Its fields are public; records and generators are arguments.
+
+    One that divides a promised total says so in an attribute `needs_epsilon`, so that a missing one is refused early.
+    """
 
     @property
     def name(self) -> str:

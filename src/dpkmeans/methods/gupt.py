@@ -46,9 +46,14 @@ class Gupt:
         """Proved with noise scaled to the box: no block's answer leaves without it."""
         return claim_of(Claim.PAPER_SETTING if self.in_paper else Claim.PROVED, self.record_count)
 
+    @property
+    def needs_epsilon(self) -> bool:
+        """Whether it divides a promised total."""
+        return self.each is None or self.record_count.needs_epsilon
+
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Sum the blocks' ordered centroids, add noise, divide by the number of blocks."""
-        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        n_records = self.record_count.get(engine, n_clusters, ledger=ledger, rng=rng)
         n_blocks = max(1, round(n_records**0.4))
         box = engine.bounds
         places = np.argwhere(np.tile(box.side > 0, (n_clusters, 1))).tolist()

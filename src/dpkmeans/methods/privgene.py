@@ -7,6 +7,7 @@ Source: Zhang, Xiao, Yang, Zhang and Winslett, PrivGene: differentially private 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class PrivGene:
     n_selected: int = 10
     in_paper: bool = False
     name: str = "privgene"
+    needs_epsilon: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_selected < self.n_candidates:
@@ -62,7 +64,7 @@ class PrivGene:
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Breed and select; the last round selects one."""
-        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        n_records = self.record_count.get(engine, n_clusters, ledger=ledger, rng=rng)
         rounds = self.rounds(n_records, ledger.remaining)
         budgets = ledger.remaining.over(rounds)
         box = _on_grid(engine.bounds.unit_box)

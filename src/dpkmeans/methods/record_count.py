@@ -12,6 +12,7 @@ from dpkmeans.core.checks import check_integer
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.engines.block_engine import MAX_RECORDS
+from dpkmeans.errors import TooFewRecordsError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -20,8 +21,11 @@ from dpkmeans.privacy.randomness import Randomness
 class RecordCount(Protocol):
     """Where a method's number of records comes from."""
 
-    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
-        """A public or released number of records, between 1 and `MAX_RECORDS`."""
+    needs_epsilon: ClassVar[bool]
+    """Whether a part of a promised total is spent on it."""
+
+    def get(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> float:
+        """A public or released number of records, up to `MAX_RECORDS`; `TooFewRecordsError` where k is larger."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,9 @@ class NotNeeded:
     """The method does not use it."""
 
     claim: ClassVar[Claim] = Claim.PROVED
+    needs_epsilon: ClassVar[bool] = False
 
-    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+    def get(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> float:
         """Placeholder: this method's schedule ignores it."""
         return 1.0
 
@@ -41,12 +46,18 @@ class PublicCount:
 
     n_records: int
     claim: ClassVar[Claim] = Claim.PROVED
+    needs_epsilon: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         hint = "Leave it out to spend a small share of epsilon on a noisy count."
         check_integer(self.n_records, "n_records", most=MAX_RECORDS, hint=hint)
 
-    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+    def get(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> float:
+        if n_clusters > self.n_records:
+            raise TooFewRecordsError(
+                f"must be at most {self.n_records}, the number of records that you give; got {n_clusters}.",
+                parameter="n_clusters",
+            )
         return float(self.n_records)
 
 
@@ -54,18 +65,27 @@ class PublicCount:
 class NoisyCount:
     """A noisy count for `share` of what the promised total still leaves.
 
-    One record more or less changes the exact count by 1, whatever the record is.
+    One record more or less changes the exact count by 1, whatever the record is. Where k is larger than the noisy
+    count, the fit stops with this share spent: whether it does depends on what is released alone.
     """
 
     share: float = 0.02
     claim: ClassVar[Claim] = Claim.PROVED
+    needs_epsilon: ClassVar[bool] = True
 
-    def get(self, engine: Engine, *, ledger: Ledger, rng: Randomness) -> float:
+    def get(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> float:
         """The released number, moved into 1 to `MAX_RECORDS`."""
-        noisy = Laplace(ledger.remaining.share(self.share)).release(
-            engine.count(), ledger=ledger, rng=rng, label="number of records"
-        )
-        return float(min(max(int(noisy), 1), MAX_RECORDS))
+        share = ledger.remaining.share(self.share)
+        noisy = int(Laplace(share).release(engine.count(), ledger=ledger, rng=rng, label="number of records"))
+        n_records = min(max(noisy, 1), MAX_RECORDS)
+        if n_clusters > n_records:
+            raise TooFewRecordsError(
+                f"{n_clusters} clusters are more than the noisy number of records, {n_records}. The fit stopped after "
+                f"this count, which cost epsilon={share}.",
+                hint="Ask for fewer clusters with {n_clusters}; or, if the number of records is public, give it with "
+                "{n_records}: then no count is needed.",
+            )
+        return float(n_records)
 
 
 def record_count(n_records: int | None) -> RecordCount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class SynopsisMethod:
     builder: Builder | None = None
     recentre_share: float | None = None
     recentre: bool = True
+    needs_epsilon: ClassVar[bool] = True
 
     @property
     def claim(self) -> Claim:
@@ -108,7 +109,7 @@ def build(
 ) -> tuple[WeightedPoints, Plan]:
     """The number of records, the plan that follows from it, and the synopsis."""
     before = ledger.remaining
-    n_records = method.record_count.get(engine, ledger=ledger, rng=rng)
+    n_records = method.record_count.get(engine, k, ledger=ledger, rng=rng)
     paid = before - ledger.remaining
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
     if n_records * float(before) / k < MIN_SIGNAL:

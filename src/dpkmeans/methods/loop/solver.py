@@ -144,10 +144,15 @@ class IterativeMethod:
         """The weakest of what the parts support."""
         return claim_of(self.update, self.final, self.stop, self.schedule, self.init, self.record_count)
 
+    @property
+    def needs_epsilon(self) -> bool:
+        """Whether it divides a promised total."""
+        return self.schedule.splits or self.record_count.needs_epsilon
+
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Run to the end of the plan or to the stop rule, and release."""
         start = self.init.centroids(engine, n_clusters, rng.generator)
-        n_records = self.record_count.get(engine, ledger=ledger, rng=rng)
+        n_records = self.record_count.get(engine, n_clusters, ledger=ledger, rng=rng)
         total = ledger.remaining if self.schedule.splits else Epsilon(0)
         plan = self.schedule.plan(ScheduleInput(total, n_clusters, engine.n_features, n_records))
         end = solve(Run(engine, start, plan, self.stop, ledger, rng), self.update)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, Spend
-from dpkmeans.errors import BudgetError, LedgerError, MethodError, UnsettledWarning, warn
+from dpkmeans.errors import BudgetError, LedgerError, MethodError, TooFewRecordsError, UnsettledWarning, warn
 from dpkmeans.privacy.durable.hash_chain import (
     BEGINNING,
     COLUMNS,
@@ -233,7 +233,8 @@ class Account:
     """What one fit may spend from a data set: the parent of that fit's `Ledger`, in the process that opened it.
 
     With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
-    every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent.
+    every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent,
+    unless the error is that a released count is too small, after which nothing more can have been drawn.
     """
 
     def __init__(self, ledger: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
@@ -252,7 +253,7 @@ class Account:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+        if kind is None or issubclass(kind, TooFewRecordsError):
             self.settle()
 
     def account(self, promised: Epsilon) -> AbstractContextManager[Account]:
