@@ -133,7 +133,8 @@ def test_a_warning_points_at_the_line_of_the_user(category, parameters):
 def test_a_share_for_the_bounds_that_takes_all_is_refused_in_both_notations(file, capsys):
     with pytest.raises(BudgetError, match=r"^bounds_epsilon=1.0 leaves nothing .* A tenth of epsilon"):
         DPKMeans(3, epsilon=1.0, bounds_epsilon=1.0).fit(X)
-    assert main(["fit", file, "--header", "--epsilon", "1", "--bounds-epsilon", "1"]) == 3
+    named = ["--columns", "east,north", "--epsilon", "1"]
+    assert main(["fit", file, *named, "--bounds-epsilon", "1"]) == 3
     assert "error: --bounds-epsilon 1.0 leaves nothing" in capsys.readouterr().err
 
 

@@ -121,6 +121,10 @@ class WeakSignalWarning(DPKMeansWarning):
     """From public quantities alone: too few records for this epsilon, or bounds that are far too wide."""
 
 
+class LooseBoundsWarning(DPKMeansWarning):
+    """From the noisy histogram of an estimate of the bounds: a feature that collapsed, or bounds that are too wide."""
+
+
 class UnsettledWarning(DPKMeansWarning):
     """A finished fit could not return what it had reserved in a durable ledger: all of it stays spent."""
 

@@ -58,7 +58,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         `Dask(workers=2)`. By default, arrays and frames are held in memory, files and streams are read once per pass,
         and Dask and Spark objects stay where they are.
     bounds_epsilon : share of `epsilon` to spend on a private estimate of the bounds, in place of `bounds`. Public
-        bounds are better if there are any. Not for Dask and Spark objects.
+        bounds are better if there are any. The columns of files and frames must then be named, see `FrameSource`.
     verbose : print one line about the result.
 
     Attributes

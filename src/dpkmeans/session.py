@@ -22,6 +22,7 @@ from dpkmeans.core.release import Release
 from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
+from dpkmeans.engines.survey import bounds_around
 from dpkmeans.errors import (
     BoundsError,
     BudgetError,
@@ -32,7 +33,7 @@ from dpkmeans.errors import (
     warn,
 )
 from dpkmeans.methods.base import Method
-from dpkmeans.methods.bounds_estimate import estimate_bounds
+from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
@@ -129,16 +130,14 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         account = stack.enter_context(_account(request, work.name))
         ledger = Ledger(request.epsilon, parent=account)
         data = stack.enter_context(closing(open_data(X, request.engine)))
-        if share is not None and data.chunks is None:
-            raise MethodError(
-                "works for arrays, frames and files, not for Dask and Spark.",
-                parameter="bounds_epsilon",
-                hint="Give {bounds}.",
-            )
+        if share is not None:
+            _check_estimable(data, share, request.n_records)
         box = Bounds((0.0,), (1.0,)) if share is not None else _bounds(request, data)
         data.reach()
-        if share is not None and data.chunks is not None:
-            box = estimate_bounds(data.chunks(), data.n_features, share, ledger=ledger, rng=rng, names=data.names)
+        if share is not None:
+            estimate = estimate_bounds(data.survey, data.n_features, share, ledger=ledger, rng=rng, names=data.names)
+            estimate.warn(data.names)
+            box = estimate.bounds
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
             tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())
@@ -148,6 +147,10 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
                 labels = engine.labels(box.unit_of(release.centroids))
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
+        if isinstance(release, Release):
+            release = replace(
+                release, parameters={**release.parameters, "estimated_bounds": estimate.findings(data.names)}
+            )
     if tight:
         _warn_of_tight_bounds()
     return Fitted(replace(release, feature_names=request.feature_names or data.names), labels)
@@ -236,11 +239,22 @@ def _bounds_share(request: FitRequest) -> Epsilon | None:
     return share
 
 
+def _check_estimable(data: OpenedData, share: Epsilon, n_records: int | None) -> None:
+    """Refuse an estimate of the bounds that would take in columns by accident, or that cannot succeed."""
+    if not data.named:
+        raise MethodError(
+            "needs the columns by name: an id among them would be taken for a feature, and paid for.",
+            parameter="bounds_epsilon",
+            hint="Name {columns}, such as Files(path, columns=('age', 'income')) or FrameSource(frame, columns=...).",
+        )
+    check_share(share, data.n_features, n_records)
+
+
 def _bounds(request: FitRequest, data: OpenedData) -> Bounds:
     if not (isinstance(request.bounds, str) and request.bounds == FROM_DATA):
         return Bounds.of(request.bounds, data.n_features)
     try:
-        return data.read_bounds()
+        return bounds_around(data.survey, data.n_features)
     except BoundsError as error:
         raise DataError(error.message, hint=error.hint) from None
 

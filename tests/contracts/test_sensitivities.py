@@ -22,9 +22,11 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import cell_counts, centred_sums
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Query, Sensitivity
+from dpkmeans.data.source import array_batch
 from dpkmeans.engines import block_tasks, corner_check, cost_task
 from dpkmeans.engines.cost_task import check_costs
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.survey import over_batches
 from dpkmeans.errors import BudgetError
 from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
@@ -36,6 +38,11 @@ MAX_RECORDS = 6
 
 def engine_of(records: np.ndarray, box: Bounds) -> MemoryEngine:
     return MemoryEngine.of_records(records, box, n_threads=1)
+
+
+def bounds_histogram(records):
+    """The histogram from which bounds are estimated."""
+    return histogram(lambda task: over_batches(task, [array_batch(records)], "refuse"), records.shape[1])
 
 
 def asked(make):
@@ -90,7 +97,7 @@ QUESTIONS = {
     "sides": (asked(made.sides), {"l1", "l2_squared", "linf", "columns"}),
     "spread": (asked(made.spread), {"l1", "l2_squared", "linf", "columns"}),
     "histogram for the bounds": (
-        lambda rng, box: lambda records: histogram([records], box.n_features),
+        lambda rng, box: lambda records: bounds_histogram(records),
         {"l1", "l2_squared", "linf", "gap"},
     ),
     "costs of candidates": (costs, set()),  # rounded up with a margin: proofs/privgene.md
@@ -208,7 +215,7 @@ def test_a_query_that_declares_one_step_too_little_is_caught(norm, monkeypatch):
 def test_a_question_that_changes_two_rows_and_declares_one_is_caught():
     def question(rng, box):
         def answer(records):
-            exact = histogram([records], box.n_features)
+            exact = bounds_histogram(records)
             return Exact(reveal(exact, why="a test"), replace(exact.sensitivity, one_row=True))
 
         return answer

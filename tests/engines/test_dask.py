@@ -12,14 +12,15 @@ from tests.engines.clusters import SlowCount, blobs, dask_client, kill_soon, two
 from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
-from dpkmeans.data.source import FrameSource
+from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines import dask as dask_engine
 from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Dask
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.packing import grid_points
-from dpkmeans.errors import DataError
+from dpkmeans.engines.survey import bounds_around
+from dpkmeans.errors import DataError, MethodError
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
 psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")
@@ -40,6 +41,34 @@ def client():
 def fit(records, where=None):
     model = DPKMeans(4, epsilon=1.0, bounds=(0, 1), method="su", guarantee="none", random_state=5, engine=where)
     return model.fit(records)
+
+
+def test_bounds_are_estimated_on_the_workers_with_the_same_bits(client, tmp_path):
+    import dask.array as da
+    import dask.dataframe as dd
+
+    frame = pd.DataFrame(X, columns=list("abc"))
+    options = {"epsilon": 1.0, "bounds_epsilon": 0.5, "random_state": 5, "guarantee": "none"}
+    expected = DPKMeans(4, **options).fit(X).release_
+    model = DPKMeans(4, **options, engine=Dask(client=client))
+    for records in (
+        da.from_array(X, chunks=(700, 2)),
+        FrameSource(dd.from_pandas(frame, npartitions=3), list("abc")),
+        Files(write_parquet(tmp_path, X, [100, 2000]), ("x0", "x1", "x2")),
+    ):
+        found = model.fit(records).release_
+        assert found.bounds == expected.bounds
+        assert np.array_equal(found.centroids, expected.centroids)
+    with pytest.raises(MethodError, match="needs the columns by name"):
+        model.fit(dd.from_pandas(frame, npartitions=3))
+
+
+def test_bounds_are_read_on_the_workers_too(client):
+    import dask.dataframe as dd
+
+    frame = pd.DataFrame(X, columns=list("abc"))
+    data = open_data(dd.from_pandas(frame, npartitions=3), Dask(client=client))
+    assert bounds_around(data.survey, 3) == Bounds.read_from(X)
 
 
 def same_statistics(engine):

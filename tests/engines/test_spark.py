@@ -13,14 +13,14 @@ from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, w
 from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
-from dpkmeans.data.source import FrameSource
+from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines import spark as spark_engine
 from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.reach import reach_spark
-from dpkmeans.errors import DataError, EngineError, MissingFileError
+from dpkmeans.errors import DataError, EngineError, MethodError, MissingFileError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -45,6 +45,23 @@ def test_a_frame_gives_the_same_fit_and_keeps_the_names(session):
     model = DPKMeans(4, **options).fit(frame)
     assert np.array_equal(model.cluster_centers_, DPKMeans(4, **options).fit(X).cluster_centers_)
     assert model.feature_names_in_.tolist() == list("abc")
+
+
+def test_bounds_are_estimated_on_the_executors_with_the_same_bits(session, tmp_path):
+    options = {"epsilon": 1.0, "bounds_epsilon": 0.5, "random_state": 5, "guarantee": "none"}
+    expected = DPKMeans(4, **options).fit(X).release_
+    frame = session.createDataFrame(pd.DataFrame(X, columns=list("abc"))).repartition(3)
+    files = Files(write_parquet(tmp_path, X, [100, 2000]), ("x0", "x1", "x2"))
+    model = DPKMeans(4, **options, engine=Spark(session=session))
+    for records in (FrameSource(frame, list("abc")), files):
+        found = model.fit(records).release_
+        assert found.bounds == expected.bounds
+        assert np.array_equal(found.centroids, expected.centroids)
+    with pytest.raises(MethodError, match="needs the columns by name"):
+        model.fit(frame)
+    holes = session.createDataFrame([(0.5, None), (0.2, 0.1)], "a double, b double")
+    with pytest.raises(DataError, match="column 'b' of the Spark frame has empty cells"):
+        model.fit(FrameSource(holes, ("a", "b")))
 
 
 def test_a_label_is_put_beside_each_row_of_a_frame(session):

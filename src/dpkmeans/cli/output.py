@@ -108,6 +108,8 @@ def print_release(release: Release) -> None:
         ("epsilon promised", "no total was promised" if promised is None else format_epsilon(promised)),
         ("passes", f"{release.n_passes} over the records; {ending}{release.n_iter} iterations"),
     ]
+    if "estimated_bounds" in release.parameters:
+        rows.append(("estimated bounds", _estimate(release)))
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
     header = ["cluster", *release.names] + ([] if release.sizes is None else ["noisy size"])
@@ -115,6 +117,18 @@ def print_release(release: Release) -> None:
     lines = [[*centroid, *size] for centroid, size in zip(release.centroids.tolist(), sizes, strict=True)]
     body = [[str(i), *(f"{value:.6g}" for value in line)] for i, line in enumerate(lines)]
     print_table(header, body)
+
+
+def _estimate(release: Release) -> str:
+    """The estimated bounds, and what the estimate says of them."""
+    found = release.parameters["estimated_bounds"]
+
+    def side(j: int, name: str) -> str:
+        notes = [kind.replace("_", " ") for kind, names in found.items() if {name, str(j)} & set(names)]
+        ends = f"{name} {release.bounds.lower[j]:g}:{release.bounds.upper[j]:g}"
+        return ends + (f" ({', '.join(notes)})" if notes else "")
+
+    return ", ".join(side(j, name) for j, name in enumerate(release.names))
 
 
 def print_guarantee(release: Release) -> None:

@@ -56,17 +56,21 @@ def block_of_points(points: AnyArray) -> Block:
     return Block(tiles, n)
 
 
-class Task(Protocol[A]):
-    """A question to all blocks. A small value that can be sent to other processes; so can its partial answers."""
+class Adds(Protocol[A]):
+    """Partial answers that add up, in any order."""
 
     def zero(self) -> A:
-        """The answer over no blocks."""
-
-    def take(self, total: A, block: Block) -> A:
-        """`total` with the block added; it may be changed in place. The block is not kept; its buffer is reused."""
+        """The answer over no records."""
 
     def add(self, a: A, b: A) -> A:
         """Two partial answers as one; the first may be changed in place."""
+
+
+class Task(Adds[A], Protocol[A]):
+    """A question to all blocks. A small value that can be sent to other processes; so can its partial answers."""
+
+    def take(self, total: A, block: Block) -> A:
+        """`total` with the block added; it may be changed in place. The block is not kept; its buffer is reused."""
 
 
 def over_blocks(task: Task[A], blocks: Iterable[Block]) -> A:

@@ -21,6 +21,10 @@ _SPENT = "What the fit has spent stays spent."
 class Connects(Protocol):
     """`Dask` or `Spark`."""
 
+    @property
+    def worker_timeout(self) -> float:
+        """Seconds to wait for a worker where there is none."""
+
     def connect(self) -> tuple[Any, Callable[[], None]]:
         """A client or a session, and a function that closes what was opened here."""
 
@@ -33,6 +37,7 @@ class Connection:
 
     def __init__(self, place: Connects) -> None:
         self._place = place
+        self.worker_timeout = place.worker_timeout
         self._opened: tuple[Any, Callable[[], None]] | None = None
 
     def open(self) -> Any:

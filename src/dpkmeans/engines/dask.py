@@ -20,7 +20,16 @@ from dpkmeans.data.numbers import plain_array, real_numbers
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
 from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
-from dpkmeans.engines.block_tasks import Block, RandomPartition, Sizes, Task, block_of_points, over_blocks, sorted_block
+from dpkmeans.engines.block_tasks import (
+    Adds,
+    Block,
+    RandomPartition,
+    Sizes,
+    Task,
+    block_of_points,
+    over_blocks,
+    sorted_block,
+)
 from dpkmeans.engines.cluster import WORKER_TIMEOUT, on_worker, result_of
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError
@@ -71,13 +80,8 @@ class DaskEngine(BlockEngine):
         """A Dask array (n, d) or frame: its chunks are packed where they are."""
         from dask import delayed
 
-        if hasattr(collection, "rechunk"):
-            collection = collection.rechunk({1: -1})
-            chunks = [row[0] for row in collection.to_delayed()]
-        else:
-            chunks = list(collection.to_delayed())
         pack = delayed(pack_chunk, pure=False)
-        lazy = [pack(chunk, bounds, nulls, i) for i, chunk in enumerate(chunks)]
+        lazy = [pack(chunk, bounds, nulls, i) for i, chunk in enumerate(chunks_of(collection))]
         return cls(client, client.compute(lazy), bounds, **options)
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
@@ -116,13 +120,10 @@ class DaskEngine(BlockEngine):
         held = self._submit(_hold, task)  # a task of its own: sent once, and made again if its worker is lost
         name = f"dpkmeans-pass-{uuid4().hex}"  # one message for all parts: the scheduler's work counts
         partial = self._client.map(over_blocks, [held] * len(self._parts), self._parts, key=name, pure=False)
-        while len(partial) > 1:
-            partial = [self._submit(add_up, held, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
-        return cast(A, result_of(self._client, partial[0], self._worker_timeout)) if partial else task.zero()
+        return add_up_all(self._client, held, partial, self._worker_timeout) if partial else task.zero()
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        name = getattr(function, "__name__", "task").strip("_")
-        return self._client.submit(function, *arguments, key=f"dpkmeans-{name}-{uuid4().hex}", pure=False)
+        return _submit(self._client, function, *arguments)
 
 
 def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int = BLOCK_ROWS) -> list[Block]:
@@ -171,12 +172,31 @@ def gather_block(number: int, n_features: int, parts: Sequence[Any]) -> list[Blo
     return [sorted_block([piece for part in parts for piece in part.get(number, ())], n_features)]
 
 
-def add_up(task: Task[A], partial: Sequence[A]) -> A:
+def add_up(task: Adds[A], partial: Sequence[A]) -> A:
     """Partial answers as one. They may be used again if a worker is lost, so none is changed."""
     total = task.zero()
     for one in partial:
         total = task.add(total, one)
     return total
+
+
+def add_up_all(client: Any, task: Adds[A] | Any, partial: Sequence[Any], worker_timeout: float) -> A:
+    """Futures of partial answers as one answer, added up on the workers in a tree. `task` may be a future too."""
+    while len(partial) > 1:
+        partial = [_submit(client, add_up, task, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
+    return cast(A, result_of(client, partial[0], worker_timeout))
+
+
+def chunks_of(collection: Any) -> list[Any]:
+    """The chunks of a Dask array (n, d) or frame, each with all features, as delayed objects."""
+    if hasattr(collection, "rechunk"):
+        return [row[0] for row in collection.rechunk({1: -1}).to_delayed()]
+    return list(collection.to_delayed())
+
+
+def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    name = getattr(function, "__name__", "task").strip("_")
+    return client.submit(function, *arguments, key=f"dpkmeans-{name}-{uuid4().hex}", pure=False)
 
 
 def _hold(task: Task[A]) -> Task[A]:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
 from dpkmeans._typing import AnyArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.open import Collection, EngineName, Opened, open_records
-from dpkmeans.data.source import ArrayPiece, Source
+from dpkmeans.data.source import ArrayPiece, Files, FrameSource, Source
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.cluster import Connection
 from dpkmeans.engines.config import Dask, Spark, Stream
+from dpkmeans.engines.dask import chunks_of
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.survey import (
+    BatchTask,
+    Survey,
+    over_dask_chunks,
+    over_dask_source,
+    over_source,
+    over_spark_frame,
+    over_spark_source,
+)
 from dpkmeans.errors import DataError, MethodError
+
+A = TypeVar("A")
 
 EngineSpec = str | Stream | Dask | Spark | None
 MAX_SENT = 2**27  # numbers, a gigabyte
@@ -33,17 +46,20 @@ class OpenedData:
     """Records that are ready for an engine. `records` holds them where they came as an array or a frame in memory.
 
     `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines. `reach` makes
-    sure that the workers are there, if there are any, and `close` lets go of them; so does the engine's.
+    sure that the workers are there, if there are any, and `close` lets go of them; so does the engine's. `survey` asks
+    the records as they are, before there is a box. `named` says that the caller named the columns, or that none has a
+    name.
     """
 
     n_features: int
     names: tuple[str, ...] | None
     engine: Callable[[Bounds], BlockEngine]
-    read_bounds: Callable[[], Bounds]
+    survey: Survey
     records: AnyArray | None = None
     chunks: Callable[[], Iterator[AnyArray]] | None = None
     reach: Callable[[], None] = _nothing
     close: Callable[[], None] = _nothing
+    named: bool = True
 
 
 def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | None = None) -> OpenedData:
@@ -53,8 +69,13 @@ def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | Non
     """
     if isinstance(X, OpenedData):
         return X
-    forced = _as_value(engine)
-    opened = open_records(X, columns)
+    opened = _open(open_records(X, columns), _as_value(engine))
+    named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns
+    has_names = opened.names is not None or isinstance(X, str | Path | Files)
+    return replace(opened, named=named_by is not None or not has_names)
+
+
+def _open(opened: Opened, forced: Stream | Dask | Spark | str | None) -> OpenedData:
     if isinstance(opened.found, Collection):
         if forced is not None and not isinstance(forced, _KINDS[opened.suits]):
             raise MethodError(
@@ -101,11 +122,17 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
             return SparkEngine.of_source(connection.open(), source, bounds, **_options(spec, connection))
         return MemoryEngine.of_source(source, bounds)
 
+    def survey(task: BatchTask[A]) -> A:
+        if connection is None:
+            return over_source(task, source)
+        over = over_dask_source if isinstance(spec, Dask) else over_spark_source
+        return over(task, connection.open(), source, connection.worker_timeout)
+
     return OpenedData(
         source.n_features,
         source.names,
         engine,
-        lambda: _bounds_around(source),
+        survey,
         records=opened.records if spec == "memory" else None,
         chunks=lambda: _chunks(source),
         reach=_nothing if connection is None else connection.reach,
@@ -122,11 +149,11 @@ def _of_dask(found: Collection, forced: Any) -> OpenedData:
 
         return DaskEngine.of_collection(connection.open(), X, bounds, found.nulls, **_options(spec, connection))
 
-    def bounds_around() -> Bounds:
-        return Bounds.read_from(np.stack([np.asarray(X.min(axis=0).compute()), np.asarray(X.max(axis=0).compute())]))
+    def survey(task: BatchTask[A]) -> A:
+        return over_dask_chunks(task, connection.open(), chunks_of(X), found.nulls, spec.worker_timeout)
 
     reach, close = connection.reach, connection.close
-    return OpenedData(found.n_features, found.names, engine, bounds_around, reach=reach, close=close)
+    return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close)
 
 
 def _of_spark(found: Collection, forced: Any) -> OpenedData:
@@ -139,13 +166,12 @@ def _of_spark(found: Collection, forced: Any) -> OpenedData:
         options = _options(spec, connection)
         return SparkEngine.of_frame(connection.open(), X, bounds, names, found.nulls, **options)
 
-    def bounds_around() -> Bounds:
-        rows = [X.select(*names).groupBy().agg(dict.fromkeys(names, f)).collect()[0].asDict() for f in ("min", "max")]
-        extremes = [[float(row[f"{f}({n})"]) for n in names] for f, row in zip(("min", "max"), rows, strict=True)]
-        return Bounds.read_from(np.array(extremes))
+    def survey(task: BatchTask[A]) -> A:
+        frame = X.select(*names)
+        return over_spark_frame(task, connection.open(), frame, found.nulls, spec.worker_timeout)
 
     reach, close = connection.reach, connection.close
-    return OpenedData(found.n_features, names, engine, bounds_around, reach=reach, close=close)
+    return OpenedData(found.n_features, names, engine, survey, reach=reach, close=close)
 
 
 def _options(spec: Dask | Spark, connection: Connection) -> dict[str, Any]:
@@ -172,11 +198,3 @@ def _chunks(source: Source) -> Iterator[AnyArray]:
         if source.nulls == "refuse":
             batch.refuse_missing()
         yield batch.rows()
-
-
-def _bounds_around(source: Source) -> Bounds:
-    """The smallest box around the records. Not private."""
-    lower, upper = np.full(source.n_features, np.inf), np.full(source.n_features, -np.inf)
-    for records in _chunks(source):
-        lower, upper = np.fmin(lower, np.fmin.reduce(records)), np.fmax(upper, np.fmax.reduce(records))
-    return Bounds.read_from(np.stack([lower, upper]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,87 +14,166 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.errors import BoundsError
+from dpkmeans.data.source import Batch
+from dpkmeans.engines.block_engine import MAX_RECORDS
+from dpkmeans.engines.survey import Survey
+from dpkmeans.errors import BoundsError, BudgetError, LooseBoundsWarning, warn
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 
-MIN_EXPONENT, MAX_EXPONENT = -32, 64  # powers of two; smaller values count as 0, larger ones as the largest
-EXPONENTS = MAX_EXPONENT - MIN_EXPONENT + 1
-CELLS = 2 * EXPONENTS + 1
+MIN_POWER, MAX_POWER = -9, 19  # powers of ten; smaller values count as 0, larger ones as the largest
+BORDERS = np.array([*(float(f"{step}e{p}") for p in range(MIN_POWER, MAX_POWER) for step in (1, 2, 5)), 1e19])
+"""Borders of the cells of positive numbers: 1, 2 and 5 times powers of ten, so that every end is a round number."""
+
+STEPS = len(BORDERS) - 1
+CELLS = 2 * STEPS + 1
 FALSE_CELL = 1e-3  # chance that some empty cell widens the box
 TO_ZERO = 4.0  # a positive feature whose lower edge is below upper/4 starts at 0
+MOST = 0.95  # of the noisy counts: where most of the records are
+WIDE = 10.0  # times the width of that range, from which a side is called wide
 LABEL = "bounds"
 
 
 def cells_of(values: AnyArray) -> IntArray:
     """The cell of each value, same shape: 0 … CELLS - 1 in the order of the number line, the middle one for 0.
 
-    A positive value in [2^(e-1), 2^e) belongs to exponent e. Reads each value by itself alone.
+    A positive value in [BORDERS[i], BORDERS[i + 1]) is i + 1 cells above the middle, a negative one as many below it.
+    Reads each value by itself alone.
     """
-    exponent = np.frexp(values)[1].astype(np.int64)
-    exponent = np.where(np.isinf(values), MAX_EXPONENT, exponent)
-    rank = np.clip(exponent, MIN_EXPONENT - 1, MAX_EXPONENT) - (MIN_EXPONENT - 1)
-    rank = np.where(values == 0, 0, rank)
-    cells: IntArray = EXPONENTS + np.where(values < 0, -rank, rank)
+    rank = np.minimum(np.searchsorted(BORDERS, np.abs(values), side="right"), STEPS)
+    cells: IntArray = STEPS + np.where(values < 0, -rank, rank)
     return cells
 
 
 def edges() -> FloatArray:
     """Borders of the cells, shape (CELLS + 1,)."""
-    powers = np.ldexp(1.0, np.arange(MIN_EXPONENT - 1, MAX_EXPONENT + 1))
-    return np.concatenate([-powers[::-1], powers])
+    return np.concatenate([-BORDERS[::-1], BORDERS])
 
 
-def histogram(chunks: Iterable[AnyArray], n_features: int) -> Exact[IntArray]:
-    """Records per feature and cell, shape (d, CELLS). A record adds 1 in one cell of each feature.
+@dataclass(frozen=True)
+class CellCounts:
+    """Records per feature and cell, shape (d, CELLS). A record adds 1 in at most one cell of each feature.
 
     A missing value (NaN) adds nothing: there is no box yet whose middle could take its place.
     """
-    table: IntArray = np.zeros((n_features, CELLS), dtype=np.int64)
-    for chunk in chunks:
+
+    n_features: int
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One record adds 1 in at most one cell of each feature, which is a row."""
+        d = self.n_features
+        return Sensitivity(d, d, 1, 1, (1,) * CELLS, one_row=d == 1)
+
+    def zero(self) -> IntArray:
+        return np.zeros((self.n_features, CELLS), dtype=np.int64)
+
+    def take(self, total: IntArray, batch: Batch) -> IntArray:
         with np.errstate(over="ignore"):  # a long double may be infinite as a float64
-            values = chunk.astype(np.float64)
+            values = batch.rows().astype(np.float64, copy=False)
         for j, column in enumerate(values.T):
-            table[j] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
-    return Exact(table, histogram_sensitivity(n_features))
+            total[j] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
+        return total
+
+    def add(self, a: IntArray, b: IntArray) -> IntArray:
+        a += b
+        return a
 
 
-def histogram_sensitivity(n_features: int) -> Sensitivity:
-    """One record adds 1 in at most one cell of each feature, which is a row."""
-    return Sensitivity(n_features, n_features, 1, 1, (1,) * CELLS, one_row=n_features == 1)
+def histogram(survey: Survey, n_features: int) -> Exact[IntArray]:
+    """Records per feature and cell, shape (d, CELLS), over all that `survey` asks."""
+    counts = CellCounts(n_features)
+    return Exact(survey(counts), counts.sensitivity)
+
+
+@dataclass(frozen=True)
+class BoundsEstimate:
+    """The box, and features of which it says little, by number. All of it follows from the noisy histogram.
+
+    `collapsed`: lower and upper are 0. `wide`: the side is more than 10 times as wide as the range of 95 % of the
+    noisy counts. `one_cell`: all counts that stand out lie in one cell away from 0, such as 1000 to 2000, so how close
+    together the records lie in it is not known.
+    """
+
+    bounds: Bounds
+    collapsed: tuple[int, ...] = ()
+    wide: tuple[int, ...] = ()
+    one_cell: tuple[int, ...] = ()
+
+    def findings(self, names: Sequence[str] | None) -> dict[str, list[str]]:
+        """The features of which it says little, by name, or by number where they have none."""
+        kinds = {"collapsed": self.collapsed, "wide": self.wide, "one_cell": self.one_cell}
+        return {kind: [names[j] if names else str(j) for j in features] for kind, features in kinds.items()}
+
+    def warn(self, names: Sequence[str] | None) -> None:
+        """Warn about them. Before the method runs: whoever turns warnings into errors then keeps the rest."""
+        found = self.findings(names)
+        said = {
+            "collapsed": "all but a few values are 0 in {}: leave such columns out, or give their bounds",
+            "wide": "most records lie in less than a tenth of the box in {}: a narrower one would be better",
+            "one_cell": "nothing finer than one cell was found in {}, such as 1000 to 2000 for years: the records may "
+            "lie in a small part of it",
+        }
+        parts = [said[kind].format(", ".join(features)) for kind, features in found.items() if features]
+        if parts:
+            warn(
+                LooseBoundsWarning(
+                    f"the private estimate of the bounds is loose. In the noisy histogram, {'; '.join(parts)}.",
+                    hint="Public {bounds} are better where there are any.",
+                )
+            )
+
+
+def threshold(n_features: int, epsilon: Epsilon) -> float:
+    """How many noisy records a cell must hold to count: an empty one gets there with probability 1/1000 over all."""
+    return n_features / float(epsilon) * math.log(n_features * CELLS / FALSE_CELL)
+
+
+def check_share(epsilon: Epsilon, n_features: int, n_records: int | None) -> None:
+    """Refuse a share that cannot do: two cells in which all records lie would be lost in the noise.
+
+    From public quantities alone: without a public number of records, the largest that an engine takes.
+    """
+    needed = 2 * threshold(n_features, epsilon)
+    if (MAX_RECORDS if n_records is None else n_records) < needed:
+        raise BudgetError(
+            f"is too little for {n_features} feature(s): it takes at least {needed:.0f} records for a range to stand "
+            "out of the noise.",
+            parameter="bounds_epsilon",
+            value=float(epsilon),
+            hint="Give {bounds}, fewer columns, or more for {bounds_epsilon}.",
+        )
 
 
 def estimate_bounds(
-    chunks: Iterable[AnyArray],
+    survey: Survey,
     n_features: int,
     epsilon: Epsilon,
     *,
     ledger: Ledger,
     rng: Randomness,
     names: Sequence[str] | None = None,
-) -> Bounds:
-    """A box around most of the records in `chunks`, shape (n, d) each; cells with few records are left outside.
+) -> BoundsEstimate:
+    """A box around most of the records that `survey` asks; cells with few records are left outside.
 
-    Each side is a power of two or zero, so far from zero the box may be much too wide; a public box is better.
+    Each end is zero, or 1, 2 or 5 times a power of ten, so far from zero the box may be much too wide; a public box is
+    better.
 
     Formal guarantee
     ----------------
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
-    exact = histogram(chunks, n_features)
-    noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=LABEL)
+    noisy = Laplace(epsilon).release(histogram(survey, n_features), ledger=ledger, rng=rng, label=LABEL)
     return box_of(noisy, epsilon, names)
 
 
-def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None) -> Bounds:
+def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None) -> BoundsEstimate:
     """The box from the noisy histogram, shape (d, CELLS). Post-processing."""
-    d = len(noisy)
-    threshold = d / float(epsilon) * math.log(d * CELLS / FALSE_CELL)
-    borders = edges()
-    lower, upper = [], []
+    least = threshold(len(noisy), epsilon)
+    sides = []
     for j, counts in enumerate(noisy):
-        held = np.flatnonzero(counts > threshold)
+        held = np.flatnonzero(counts > least)
         if len(held) == 0:
             raise BoundsError(
                 f"the private estimate of the bounds found nothing for feature {names[j] if names else j}: "
@@ -100,11 +181,56 @@ def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None
                 "whole epsilon of the fit as spent.",
                 hint="Give {bounds}, or more for {bounds_epsilon}.",
             )
-        low, high = float(borders[held[0]]), float(borders[held[-1] + 1])
+        sides.append(_Side.of(held, counts[held]))
+    if all(side.low == side.high for side in sides):
+        raise BoundsError(
+            "the private estimate of the bounds found nothing but zeros. The share is spent; a durable ledger keeps "
+            "the whole epsilon of the fit as spent.",
+            hint="Give {bounds}, or other {columns}.",
+        )
+
+    def where(holds: Callable[[_Side], bool]) -> tuple[int, ...]:
+        return tuple(j for j, side in enumerate(sides) if holds(side))
+
+    return BoundsEstimate(
+        Bounds(tuple(side.low for side in sides), tuple(side.high for side in sides)),
+        collapsed=where(lambda side: side.low == side.high),
+        wide=where(lambda side: side.high - side.low > WIDE * side.most),
+        one_cell=where(lambda side: side.one_cell),
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of the box; `most` is the width of the narrowest range with most of the noisy counts."""
+
+    low: float
+    high: float
+    most: float
+    one_cell: bool
+
+    @classmethod
+    def of(cls, held: IntArray, counts: IntArray) -> _Side:
+        """From the cells that stand out and their noisy counts, which are positive."""
+        lows, highs = _ends()[0][held], _ends()[1][held]
+        low, high = float(lows[0]), float(highs[-1])
+        one_cell = len(held) == 1 and low != high
         if 0 < low < high / TO_ZERO:
             low = 0.0
         if high < 0 and -high < -low / TO_ZERO:
             high = 0.0
-        lower.append(low)
-        upper.append(high)
-    return Bounds(tuple(lower), tuple(upper))
+        total = np.concatenate([[0], np.cumsum(counts)])
+        runs: list[Any] = [
+            highs[j] - lows[i]
+            for i in range(len(held))
+            for j in range(i, len(held))
+            if total[j + 1] - total[i] >= MOST * total[-1]
+        ]
+        return cls(low, high, float(min(runs)), one_cell)
+
+
+def _ends() -> tuple[FloatArray, FloatArray]:
+    """Lower and upper end of each cell, shape (CELLS,) each. The middle one is 0 itself, as an end of a box."""
+    lows, highs = edges()[:-1].copy(), edges()[1:].copy()
+    lows[STEPS] = highs[STEPS] = 0.0
+    return lows, highs
