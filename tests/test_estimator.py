@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpkmeans import Bounds, DPKMeans, Ledger
+from dpkmeans.data.source import Files
 from dpkmeans.errors import (
     BoundsError,
     BudgetError,
@@ -22,6 +26,7 @@ from dpkmeans.errors import (
     GuaranteeError,
     MethodError,
     NotConvergedWarning,
+    UnsupportedError,
 )
 from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
@@ -453,3 +458,62 @@ def test_as_many_clusters_as_records_cost_nothing_without_noise():
     model = exact(9).fit(np.linspace(0, 1, 9)[:, None])
     assert model.score(np.linspace(0, 1, 9)[:, None]) == pytest.approx(0, abs=1e-10)
     assert sorted(model.labels_.tolist()) == list(range(9))
+
+
+# What scikit-learn's users bring along
+
+
+@pytest.mark.parametrize("call", ["fit", "fit_predict", "fit_transform", "score"])
+def test_a_sample_weight_is_refused_with_the_reason_and_the_way_out(call):
+    model = paper(2).fit(X)
+    with pytest.raises(
+        UnsupportedError, match=r"^sample_weight is not supported: .* than the noise covers\. .*repeat it"
+    ):
+        getattr(model, call)(X, sample_weight=np.ones(len(X)))
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'weight'"):
+        getattr(model, call)(X, weight=np.ones(len(X)))
+    getattr(model, call)(X, sample_weight=None)
+
+
+def test_a_sample_weight_in_a_pipeline_is_refused_as_well():
+    steps = make_pipeline(FunctionTransformer(), paper(2))
+    with pytest.raises(UnsupportedError, match="sample_weight"):
+        steps.fit(X, dpkmeans__sample_weight=np.ones(len(X)))
+
+
+@pytest.mark.parametrize("name", ["n_init", "tol", "algorithm", "copy_x"])
+def test_arguments_of_kmeans_that_are_not_needed_say_why(name):
+    given: dict[str, Any] = {name: 10}
+    with pytest.raises(TypeError, match=f"^{name} is not needed: .* Leave it out"):
+        DPKMeans(3, **given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epsilion'"):
+        DPKMeans(3, epsilion=1.0)  # type: ignore[call-arg]
+    assert name not in DPKMeans().get_params()
+    assert name not in signature(DPKMeans).parameters
+    assert "epsilon" in signature(DPKMeans).parameters
+
+
+def test_the_inertia_is_not_there_and_says_what_to_use_instead():
+    model = paper(2).fit(X)
+    assert not hasattr(model, "inertia_")
+    with pytest.raises(AttributeError, match=r"not private.* -model\.score\(X\).*explore"):
+        _ = model.inertia_
+    assert -model.score(X) > 0
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_matrix])
+@pytest.mark.parametrize("call", ["fit", "fit_predict", "fit_transform", "predict", "transform", "score"])
+def test_sparse_records_are_refused_with_the_reason_and_the_way_out(call, kind):
+    model = paper(2).fit(X)
+    with pytest.raises(TypeError, match=r"Sparse input is not supported: noise fills .*\(X\.toarray\(\)"):
+        getattr(model, call)(kind(X))
+    getattr(model, call)(kind(X).toarray())
+
+
+def test_fitting_and_predicting_at_once_works_for_files_too(tmp_path):
+    path = tmp_path / "records.csv"
+    np.savetxt(path, X, delimiter=",")
+    model = paper(2)
+    labels = model.fit_predict(Files(path, header=False))
+    assert np.array_equal(labels, model.predict(X))
+    assert np.array_equal(model.fit_predict(X), model.labels_)

@@ -86,6 +86,10 @@ class MethodError(DPKMeansError, ValueError):
     """An unknown method, or parameters that a method does not take."""
 
 
+class UnsupportedError(MethodError, TypeError):
+    """An argument of scikit-learn's `KMeans` that means nothing here, or would break the guarantee."""
+
+
 class FileError(DPKMeansError, OSError):
     """A file that cannot be read or written, or whose content is damaged, foreign or too new."""
 

@@ -16,6 +16,7 @@ from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.open import is_dask, is_spark
 from dpkmeans.data.source import FrameSource
+from dpkmeans.data.unsupported import RefusesArguments, refuse_arguments
 from dpkmeans.data.validate import as_records
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.config import Dask, Spark
@@ -30,7 +31,7 @@ from dpkmeans.session import FitRequest, LedgerLike, run, run_synopsis
 from dpkmeans.synopsis.synopsis import Synopsis
 
 
-class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Differentially private k-means with the interface of scikit-learn.
 
     Guarantee: at least what `guarantee` asks for; `release_.guarantee` says what holds and why. By default only
@@ -119,16 +120,18 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.bounds_epsilon = bounds_epsilon
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> DPKMeans:
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPKMeans:
         """Cluster the records `X`, shape (n, d): an array, frame, path, `Files`, stream, Dask or Spark object.
 
         Guarantee: the label of `release_`. A fit whose label would be weaker than `guarantee`, or whose total exceeds
-        what the ledger has left, is refused before anything is spent. `y` is ignored. Returns the model.
+        what the ledger has left, is refused before anything is spent. `y` is ignored, and a `sample_weight` refused: a
+        record would add more than the noise covers. Returns the model.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> print(DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.summary())
         Proved: 1-differential privacy for neighbours that differ by one record added or removed (2 for one replaced).
         """
+        refuse_arguments("fit()", unsupported)
         parameters = self.get_params(deep=False)
         verbose = parameters.pop("verbose")
         fitted = run(FitRequest(**parameters, labels=True), X)
@@ -146,6 +149,16 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if verbose:
             print(f"{release.method}: {release.summary()}")  # noqa: T201 (asked for)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+        """Fit, then the index of the nearest centroid of each record, as `predict` gives it. Not private.
+
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit_predict(X).shape
+        (2000,)
+        """
+        self.fit(X, y, **unsupported)
+        return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
     def predict(self, X: Any) -> Any:
         """Index of the nearest centroid of each record of `X`, shape (n, d) -> (n,).
@@ -183,7 +196,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         points = box.from_unit(grid_points(self._finite(records), box))
         return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, **unsupported: Any) -> float:
         """Minus the k-means cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
 
         Not private: the number is exact. A model chosen by it and then published reveals the choice.
@@ -192,6 +205,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).score(X) < 0
         True
         """
+        refuse_arguments("score()", unsupported)
         with closing(self._engine(X)) as engine:
             stats = reveal(engine.cell_statistics(self._unit_centroids()), why="a score is for the data holder only")
         return -stats.cost * self.release_.bounds.longest_side**2

@@ -97,6 +97,7 @@ def run(request: FitRequest, X: Any) -> Fitted[Release]:
 
 def run_synopsis(request: FitRequest, X: Any) -> Synopsis:
     """Make a synopsis of the records `X`, shape (n, d), in place of a fit; see `make_synopsis`."""
+    counted(request.n_records)  # refuses what is no number
     return _run(request, _SynopsisAlone(request.n_records), X).release
 
 

@@ -78,7 +78,11 @@ def as_records(X: Any) -> AnyArray:
     Takes NumPy arrays, pandas and polars frames, Arrow tables, and nested sequences. Each value is converted by itself.
     """
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
-        raise DataTypeError("Sparse input is not supported: noise fills every entry. Pass a dense array (X.toarray()).")
+        raise DataTypeError(
+            "Sparse input is not supported: noise fills every feature of a centroid, so nothing stays sparse. Pass a "
+            "dense array (X.toarray()); project thousands of features to a few first, without looking at the records, "
+            "as scikit-learn's GaussianRandomProjection does."
+        )
     array = frame_records(X, "the records") if is_frame(X) else plain_array(X)
     if array.dtype.kind not in REAL:
         array = real_numbers(array)
