@@ -97,6 +97,11 @@ class FileError(DPKMeansError, OSError):
 class MissingFileError(FileError):
     """A file that is not where it was when the records were opened, or that a worker cannot see."""
 
+    @classmethod
+    def at(cls, path: object) -> MissingFileError:
+        """A file that was there when the records were opened."""
+        return cls(f"{path} was not found.", hint="It was there when the records were opened. Put it back.")
+
     def on(self, worker: str) -> MissingFileError:
         """The same, for a worker on another machine perhaps."""
         return MissingFileError(

@@ -9,16 +9,21 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.engines.clusters import blobs, write_parquet
 
 from dpkmeans import DPKMeans, DurableLedger
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.data.source import Files
 from dpkmeans.engines.config import Dask
 from dpkmeans.engines.open import open_data
-from dpkmeans.errors import EngineError, MissingFileError
+from dpkmeans.errors import DataError, EngineError, MissingFileError
+from dpkmeans.session import FitRequest, run
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
@@ -61,6 +66,24 @@ def store(tmp_path):
     return store
 
 
+def table(folder):
+    """The records as a CSV file."""
+    pd.DataFrame(X, columns=["x0", "x1", "x2"]).to_csv(folder / "x.csv", index=False)
+    return folder / "x.csv"
+
+
+def test_workers_of_a_given_cluster_read_csv_files_by_themselves(scheduler, tmp_path):
+    files = Files(table(tmp_path), ("x0", "x1", "x2"))
+    options = {"epsilon": 1.0, "bounds": (0, 1), "random_state": 3, "guarantee": "none"}
+    with worker(scheduler):
+        opened = open_data(files, Dask(scheduler=scheduler))
+        found = run(FitRequest(n_clusters=4, **options), opened).release
+    assert np.array_equal(found.centroids, DPKMeans(4, **options).fit(X).cluster_centers_)
+    (tmp_path / "x.csv").write_text("x0,x1,x2\n")
+    with pytest.raises(DataError, match=r"x\.csv has no records"):
+        open_data(files, Dask(scheduler=scheduler))
+
+
 def fit(records, store, engine):
     model = DPKMeans(4, epsilon=1.0, bounds=(0, 1), method="su", engine=engine, ledger=store, dataset="visits")
     return model.fit(records)
@@ -100,6 +123,13 @@ def test_a_worker_that_cannot_see_the_files_says_so(scheduler, folder, store, mo
     apart = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder)]
     with worker(scheduler, *apart), pytest.raises(MissingFileError) as caught:
         fit("visits", store, Dask(scheduler=scheduler))
+    csv = Files(table(folder.parent), ("x0", "x1", "x2"))
+    shutil.copy(csv.path, folder)
+    with (
+        worker(scheduler, *apart),
+        pytest.raises(MissingFileError, match=r"visits/x\.csv was not found on worker tcp://"),
+    ):
+        fit(replace(csv, path="visits/x.csv"), store, Dask(scheduler=scheduler))
     expected = r"/part-0[01]\.parquet was not found on worker tcp://\S+\. Workers need shared storage: the same path on"
     assert re.match(re.escape(str(folder)) + expected, str(caught.value))
     assert store.dataset("visits").spent == Epsilon(0)

@@ -52,8 +52,10 @@ def test_bounds_are_estimated_on_the_executors_with_the_same_bits(session, tmp_p
     expected = DPKMeans(4, **options).fit(X).release_
     frame = session.createDataFrame(pd.DataFrame(X, columns=list("abc"))).repartition(3)
     files = Files(write_parquet(tmp_path, X, [100, 2000]), ("x0", "x1", "x2"))
+    pd.DataFrame(X, columns=list("abc")).to_csv(tmp_path / "abc.csv", index=False)
+    table = Files(tmp_path / "abc.csv", list("abc"))
     model = DPKMeans(4, **options, engine=Spark(session=session))
-    for records in (FrameSource(frame, list("abc")), files):
+    for records in (FrameSource(frame, list("abc")), files, table):
         found = model.fit(records).release_
         assert found.bounds == expected.bounds
         assert np.array_equal(found.centroids, expected.centroids)

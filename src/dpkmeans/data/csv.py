@@ -12,17 +12,17 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dpkmeans.data.dialect import Dialect
 from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.data.parquet import SAME_COLUMNS
-from dpkmeans.data.source import Batch, Files
+from dpkmeans.data.source import Batch, Files, Piece
 from dpkmeans.data.spool import Unread
 from dpkmeans.data.validate import choose_columns
-from dpkmeans.errors import DataError, FileError, MethodError
+from dpkmeans.errors import DataError, FileError, MethodError, MissingFileError
 
 _MAX_FIRST_ROW = 2**20
 _BLOCK = 2**24
@@ -80,6 +80,8 @@ class CsvFile:
             raise dialect.not_text(self.path) from None
         except pa.ArrowInvalid as error:  # its text may quote a record
             raise self._irregular(str(error)) from None
+        except FileNotFoundError:
+            raise MissingFileError.at(self.path) from None
         except (OSError, EOFError, pa.ArrowException):
             raise _damaged(self.path) from None
 
@@ -107,11 +109,31 @@ class CsvFile:
         )
 
 
+@dataclass(frozen=True)
+class CsvPiece:
+    """One CSV file, for a worker to read; its path is absolute. It cannot be split."""
+
+    file: CsvFile
+
+    @property
+    def n_rows(self) -> None:
+        return
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """As many records at a time as lie in a block of the file."""
+        return _numbers(self.file)
+
+    def split(self, rows: int) -> Sequence[Piece]:
+        return [self]
+
+
 def open_csv(paths: list[Path], files: Files) -> Unread:
     """Numbers of the columns that were asked for. Only the first row of each file is read here."""
     known = csv_files(paths, files)
-    batches = (batch for file in known if file.has_records for batch in _numbers(file))
-    return Unread(known[-1].names, len(known[0].chosen), files.nulls, batches, str(paths[0]))
+    with_records = [file for file in known if file.has_records]
+    batches = (batch for file in with_records for batch in _numbers(file))
+    pieces = tuple(CsvPiece(replace(file, path=file.path.absolute())) for file in with_records)
+    return Unread(known[-1].names, len(known[0].chosen), files.nulls, batches, str(paths[0]), pieces)
 
 
 def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:

@@ -45,9 +45,7 @@ class ParquetPiece:
                     yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
                     seen += batch.num_rows
         except FileNotFoundError:
-            raise MissingFileError(
-                f"{self.path} was not found.", hint="It was there when the records were opened. Put it back."
-            ) from None
+            raise MissingFileError.at(self.path) from None
         except (OSError, EOFError, pa.ArrowException):
             raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
 

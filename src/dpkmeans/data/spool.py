@@ -14,7 +14,7 @@ import numpy as np
 
 from dpkmeans.data.numbers import check_type, require_pyarrow
 from dpkmeans.data.parquet import ParquetPiece, parquet_layout
-from dpkmeans.data.source import Batch, HeldPiece, Nulls, Source, arrow_batch
+from dpkmeans.data.source import Batch, HeldPiece, Nulls, Piece, Source, arrow_batch
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError
 
@@ -23,13 +23,17 @@ _SPOOL_ROWS = 2**17
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unread:
-    """Records that will be read once, from `batches`; `whole` is what errors call them."""
+    """Records that will be read once, from `batches`; `whole` is what errors call them.
+
+    `pieces` are the same records, for workers that are elsewhere and read them by themselves; none where they cannot.
+    """
 
     names: tuple[str, ...] | None
     n_features: int
     nulls: Nulls
     batches: Iterator[Batch]
     whole: str
+    pieces: tuple[Piece, ...] = ()
 
     def hold(self) -> Source:
         return self._source(HeldPiece(tuple(self.batches)), None)
@@ -42,6 +46,12 @@ class Unread:
                 batch.refuse_missing()
             spool.write(batch)
         return self._source(spool.piece(), spool)
+
+    def for_workers(self) -> Source:
+        """To be read by workers, each time anew."""
+        if not self.pieces:
+            raise DataError(f"{self.whole} has no records. Give at least one record.")
+        return Source(self.pieces, self.names, self.n_features, self.nulls)
 
     def _source(self, piece: HeldPiece | ParquetPiece, keep: object) -> Source:
         if not piece.n_rows:

@@ -51,7 +51,7 @@ class Dask:
         """A client, and a function that closes what was opened here."""
         try:
             import dask
-            from distributed import Client, LocalCluster, default_client
+            from distributed import Client, LocalCluster
         except ImportError:
             raise MethodError("The Dask engine needs dask. Install it with: pip install 'dpkmeans[dask]'") from None
         if self.client is not None:
@@ -60,11 +60,8 @@ class Dask:
             reach_dask(self.scheduler)
             client = Client(self.scheduler, set_as_default=False)
             return client, client.close
-        if self.workers is None and self.memory is None:
-            try:
-                return default_client(), _nothing
-            except ValueError:
-                pass
+        if (default := self._default_client()) is not None:
+            return default, _nothing
         with dask.config.set(_QUIET):
             cluster = LocalCluster(
                 n_workers=self.workers or 2,
@@ -81,6 +78,22 @@ class Dask:
             cluster.close()
 
         return client, close
+
+    @property
+    def starts_workers(self) -> bool:
+        """Whether workers are started here: they see what this process sees. Others may be on other machines."""
+        return self.client is None and self.scheduler is None and self._default_client() is None
+
+    def _default_client(self) -> Any:
+        """Dask's own default, unless local workers are asked for."""
+        if self.workers is not None or self.memory is not None:
+            return None
+        try:
+            from distributed import default_client
+
+            return default_client()
+        except (ImportError, ValueError):
+            return None
 
     def check(self, client: Any) -> None:
         """Wait until a worker does something."""
@@ -111,10 +124,23 @@ class Spark:
             ) from None
         if self.session is not None:
             return self.session, _nothing
-        active = SparkSession.getActiveSession()
-        if active is not None and self.master is None:
+        if (active := self._active_session()) is not None:
             return active, _nothing
         return self._start(SparkSession)
+
+    @property
+    def starts_workers(self) -> bool:
+        """As in `Dask`."""
+        local = self.master is None or self.master.startswith("local")
+        return self.session is None and local and self._active_session() is None
+
+    def _active_session(self) -> Any:
+        """The session that is active already, unless a master is named."""
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError:
+            return None
+        return SparkSession.getActiveSession() if self.master is None else None
 
     def check(self, session: Any) -> None:
         """Wait until an executor does something."""

@@ -99,7 +99,14 @@ def _as_value(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
 def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> OpenedData:
     found = opened.found
     assert not isinstance(found, Collection)
-    source = found if isinstance(found, Source) else found.hold() if spec == "memory" else found.spool()
+    if isinstance(found, Source):
+        source = found
+    elif spec == "memory":
+        source = found.hold()
+    elif opened.shared and isinstance(spec, Dask | Spark) and not spec.starts_workers:
+        source = found.for_workers()
+    else:
+        source = found.spool()
     if not opened.shared and isinstance(spec, Dask | Spark):
         source = _to_send(source)
 
