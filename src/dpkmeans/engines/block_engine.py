@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, cell_sensitivity, lloyd_by_passes
 from dpkmeans.core.exact import Exact
@@ -71,6 +71,10 @@ class BlockEngine(ABC):
     @abstractmethod
     def _run(self, task: Task[A]) -> A:
         """The answer over all blocks, in whatever order and place."""
+
+    @abstractmethod
+    def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
+        """Nearest centroid of each record, some at a time, in the order of the rows. Not private."""
 
     @property
     def n_features(self) -> int:

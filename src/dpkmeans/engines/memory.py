@@ -99,6 +99,10 @@ class MemoryEngine(BlockEngine):
         labels: LabelArray = found.labels.reshape(-1)[: self._n].astype(np.int32)
         return labels
 
+    def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
+        """The labels of all records at once."""
+        yield self.labels(centroids)
+
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`; see `Engine`."""
         check_statistics()

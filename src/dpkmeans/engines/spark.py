@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray
+from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
@@ -21,11 +21,13 @@ from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
 from dpkmeans.engines.cluster import WORKER_TIMEOUT, run_job
-from dpkmeans.engines.dask import PART_NUMBERS, lloyd_there, read_piece
+from dpkmeans.engines.dask import PART_NUMBERS, labels_of, lloyd_there, read_piece
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
+
+_LABELLED = 16  # partitions whose labels come back at once
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,15 @@ class SparkEngine(BlockEngine):
             yield _PartitionEngine(self._job, blocks, number, parts, self.bounds)
         blocks.unpersist()
 
+    def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
+        """Nearest centroid of each record, partition after partition. Not private; for the data holder's eyes."""
+        self._sizes()
+        labels = self._rdd.mapPartitions(lambda blocks: [labels_of(blocks, centroids)])
+        partitions = range(labels.getNumPartitions())
+        for start in partitions[::_LABELLED]:
+            lot = list(partitions[start : start + _LABELLED])
+            yield from self._job(lambda lot=lot: labels.context.runJob(labels, list, lot))  # type: ignore[misc]
+
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
         if self._on_close is None:
@@ -150,6 +161,10 @@ class _PartitionEngine(BlockEngine):
         """Lloyd's algorithm, in one go where the records are."""
         bounds = self.bounds
         return Exact(self._there(lambda blocks: lloyd_there(blocks, bounds, start, max_iter)))
+
+    def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
+        """The labels of the block."""
+        yield self._there(lambda blocks: labels_of(blocks, centroids))
 
     def _run(self, task: Task[A]) -> A:
         return self._there(lambda blocks: over_blocks(task, blocks))
