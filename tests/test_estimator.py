@@ -417,7 +417,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(method):
 
 
 def test_an_option_that_a_method_does_not_take_is_refused():
-    with pytest.raises(MethodError, match=r"method 'lloyd' does not take step_epsilon\. It takes: init, max_iter"):
+    with pytest.raises(MethodError, match=r"step_epsilon is not for method 'lloyd'\. It takes init and max_iter"):
         exact(step_epsilon=1.0).fit(X)
 
 

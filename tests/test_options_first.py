@@ -50,7 +50,7 @@ class Unreadable:
         ({**GOOD, "n_records": 0}, MethodError, "n_records must be a whole number of at least 1"),
         ({**GOOD, "method": "dbscan"}, MethodError, "unknown method 'dbscan'"),
         ({**GOOD, "method": 7}, MethodError, "method must be a name or a method value"),
-        ({**GOOD, "max_iter": 5}, MethodError, "method 'synopsis' does not take max_iter"),
+        ({**GOOD, "max_iter": 5}, MethodError, "max_iter is not for method 'synopsis'. It takes n_records"),
         ({**GOOD, "method": "su", "init": "middle"}, MethodError, "init"),
         ({**GOOD, "guarantee": "good"}, GuaranteeError, "guarantee must be one of"),
         ({**GOOD, "method": "posterior"}, GuaranteeError, "labelled 'paper'"),

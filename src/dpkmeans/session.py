@@ -207,6 +207,7 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness) -> Ep
         raise TooFewRecordsError(
             f"must be at most {request.n_records}, the number of records that you give; got {k}.",
             parameter="n_clusters",
+            hint="Ask for fewer clusters, or correct {n_records}.",
         )
     share, bounds = _bounds_share(request), request.bounds
     from_data = bounds.from_data if isinstance(bounds, Bounds) else isinstance(bounds, str) and bounds == FROM_DATA

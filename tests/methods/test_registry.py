@@ -67,5 +67,5 @@ def test_options_that_are_none_are_left_to_the_method():
 
 
 def test_unknown_options_are_refused_with_those_there_are():
-    with pytest.raises(MethodError, match=r"does not take steps\. It takes: init, max_iter"):
+    with pytest.raises(MethodError, match=r"steps is not for method 'lloyd'\. It takes init and max_iter"):
         make_method("lloyd", steps=3)

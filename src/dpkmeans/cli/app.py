@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
+from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from dpkmeans import __version__
 from dpkmeans.cli import output
@@ -45,5 +45,7 @@ def _in_words(error: CycloptsError) -> str:
         return f"{error.argument.name} {'needs a value' if named else 'is missing'}."
     if isinstance(error, UnusedCliTokensError):
         several = "data" in getattr(error.target, "__annotations__", ())
-        return ONE_DATA if several else f"not expected here: {' '.join(error.unused_tokens or ())}."
+        return f"not expected here: {' '.join(error.unused_tokens or ())}.{f' {ONE_DATA}' if several else ''}"
+    if isinstance(error, CoercionError) and error.target_type is float and error.token is not None:
+        return f"{error.token.keyword} must be a number; got {error.token.value!r}."
     return " ".join(str(error).split())

@@ -66,8 +66,9 @@ def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
     expected = release.bounds.n_features
     if opened.n_features != expected:
         raise DataError(
-            f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}.",
-            hint="Choose them with {columns}.",
+            f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}: "
+            f"{', '.join(release.names)}.",
+            hint="Choose as many with {columns}, in that order.",
         )
     return opened
 
@@ -82,11 +83,14 @@ def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
             raise FileError(f"cannot write {path}: the folder {path.parent} does not exist. Make it first.")
         if not os.access(path.parent, os.W_OK):
             raise FileError(f"cannot write {path}: no permission for the folder {path.parent}.")
-    seen: dict[Path, Path] = {}
-    for path in (*inputs, *given):
-        if path.resolve() in seen:
-            raise MethodError(f"{seen[path.resolve()]} and {path} are the same file. Give each output its own.")
-        seen[path.resolve()] = path
+    read = {path.resolve() for path in inputs}
+    if len(read) < len(inputs):
+        raise MethodError(f"one file is given for two things: {', '.join(map(str, inputs))}. Check the arguments.")
+    for i, path in enumerate(given):
+        if path.resolve() in read:
+            raise MethodError(f"{path} would be replaced, but it is read. Give the output another name.")
+        if path.resolve() in {other.resolve() for other in given[:i]}:
+            raise MethodError(f"{path} is the name of two outputs. Give each its own.")
 
 
 def refuse_existing(*paths: Path | None, force: bool) -> None:

@@ -144,7 +144,9 @@ class EngineOptions:
         options = {name: value for name, value in vars(self).items() if name != "engine" and value is not None}
         if self.engine not in ("dask", "spark") and options:
             given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-            raise MethodError(f"only --engine dask and --engine spark take {given}.")
+            raise MethodError(
+                f"only --engine dask and --engine spark take {given}. Write one of them too, or leave it out."
+            )
         if self.workers is not None and self.workers < 1:
             raise MethodError(f"--workers must be at least 1; got {self.workers}.")
         if self.memory is not None and not re.fullmatch(r"\d+(\.\d+)?\s*([kKmMgGtT][iI]?)?[bB]?", self.memory):

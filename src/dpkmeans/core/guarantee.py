@@ -165,4 +165,6 @@ def check_accountable(offered: Guarantee) -> None:
 
 
 def _remedy(offered: Guarantee) -> str:
-    return "Leave {random_state} out" if offered.seeded else "Change that"
+    if offered.seeded:
+        return "Leave {random_state} out"
+    return "Give public {bounds}" if offered.bounds == "from data" else "Choose another {method}"

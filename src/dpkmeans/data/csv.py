@@ -95,8 +95,8 @@ class CsvFile:
             header = "" if self.lines_before_records else "If the first row holds names, write {header=True}."
             return DataError(
                 f"{label} of {self.path} does not hold numbers only.",
-                hint=_sentences(
-                    self.hint,
+                hint=self.hint
+                or _sentences(
                     "Leave it out with {columns}, or convert it.",
                     f"If its numbers are written like {example}, write {{decimal={other!r}}}.",
                     header,

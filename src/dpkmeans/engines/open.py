@@ -69,7 +69,8 @@ def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | Non
     """
     if isinstance(X, OpenedData):
         return X
-    opened = _open(open_records(X, columns), _as_value(engine))
+    forced = _as_value(engine)  # refuses what is no engine before the records are read
+    opened = _open(open_records(X, columns), forced)
     named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns
     has_names = opened.names is not None or isinstance(X, str | Path | Files)
     return replace(opened, named=named_by is not None or not has_names)

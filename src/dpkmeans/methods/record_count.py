@@ -57,6 +57,7 @@ class PublicCount:
             raise TooFewRecordsError(
                 f"must be at most {self.n_records}, the number of records that you give; got {n_clusters}.",
                 parameter="n_clusters",
+                hint="Ask for fewer clusters, or correct {n_records}.",
             )
         return float(self.n_records)
 

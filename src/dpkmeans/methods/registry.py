@@ -95,7 +95,11 @@ def make_method(name: str, **options: Any) -> Method:
     given = {key: value for key, value in options.items() if value is not None}
     unknown = sorted(set(given) - set(entry.options))
     if unknown:
+        takes = [option for option in entry.options if option in options] or entry.options
         raise MethodError(
-            f"method {name!r} does not take {', '.join(unknown)}. It takes: {', '.join(entry.options) or 'nothing'}."
+            f"is not for method {name!r}.",
+            parameter=unknown[0],
+            hint=f"It takes {' and '.join(f'{{{option}}}' for option in takes) or 'no options'}. Leave the others out, "
+            "or choose another {method}.",
         )
     return entry.factory(**given)

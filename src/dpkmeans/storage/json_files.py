@@ -139,7 +139,7 @@ def _read(source: Path, kind: str) -> bytes:
             raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise FileError(f"cannot read {source}: {why}.") from None
+        raise FileError(f"cannot read {source}: {why}. Check the path.") from None
     if too_large(raw):
         raise FileError(f"{source} is larger than any {kind} file that this package writes; it was not read.")
     return raw
@@ -152,7 +152,9 @@ def _parse(source: Path, kind: str, raw: bytes) -> Any:
     except UnicodeDecodeError:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
     except (ValueError, RecursionError):
-        raise FileError(f"{source} is not a {kind} file, or it is damaged: it is not JSON.") from None
+        raise FileError(
+            f"{source} is not a {kind} file, or it is damaged: it is not JSON. Give one that dpkmeans wrote."
+        ) from None
     if deep:
         raise _foreign(source, kind)
     return value

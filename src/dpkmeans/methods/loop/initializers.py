@@ -140,7 +140,8 @@ def as_initializer(init: str | Initializer | Sequence[Any] | FloatArray) -> Init
     """An initializer from what a user writes: a name, an initializer, or an array of centroids."""
     if isinstance(init, str):
         if init not in INITIALIZERS:
-            raise MethodError(f"must be one of {sorted(INITIALIZERS)} or an array; got {init!r}.", parameter="init")
+            known = ", ".join(sorted(INITIALIZERS))
+            raise MethodError(f"must be one of {known}, or an array of centroids; got {init!r}.", parameter="init")
         return INITIALIZERS[init]
     if hasattr(init, "centroids"):
         return init
