@@ -166,6 +166,23 @@ def test_predict_streams_and_writes_parquet_and_csv_alike(folder, tmp_path, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clusters.parquet", "model.json", "visits"]
 
 
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore")
+def test_predict_finds_the_labels_on_the_workers_and_writes_them_in_the_order_of_the_rows(folder, tmp_path, capsys):
+    model, kept = tmp_path / "model.json", ["--keep", "x0"]
+    assert main(["fit", str(folder), *OPTIONS, "--out", str(model)]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(model), str(folder), *kept]) == 0
+    expected = capsys.readouterr().out
+    for engine in ("memory", "stream"):
+        assert main(["predict", str(model), str(folder), *kept, "--engine", engine]) == 0
+        assert capsys.readouterr().out == expected
+    with dask_client(2) as client:
+        scheduler = ["--engine", "dask", "--scheduler", client.scheduler.address]
+        assert main(["predict", str(model), str(folder), *kept, *scheduler]) == 0
+    assert capsys.readouterr().out == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -76,6 +76,13 @@ def test_a_label_is_put_beside_each_row_of_a_frame(session):
         model.predict(model.predict(frame))
 
 
+def test_labels_of_files_come_in_the_order_of_the_rows(session, tmp_path):
+    engine = open_data(write_parquet(tmp_path, X, [10, 1500]), Spark(session=session)).engine(BOX)
+    found = list(engine.label_batches(X[:4]))
+    assert len(found) == 3
+    assert np.array_equal(np.concatenate(found), MemoryEngine.of_records(X, BOX).labels(X[:4]))
+
+
 def test_arrays_in_memory_are_sent(session, monkeypatch):
     monkeypatch.setattr(spark_engine, "PART_NUMBERS", 1500)
     engine = open_data(X, Spark(session=session)).engine(BOX)

@@ -56,13 +56,14 @@ def engine_for(data: Path) -> EngineSpec:
     return Stream(watch=output.show_pass) if large else "memory"
 
 
-def open_for(release: Release, data: Path, reading: Reading) -> OpenedData:
+def open_for(release: Release, data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedData:
     """The records in the columns of the model: those asked for, else those of its names, else all."""
     from dpkmeans.data.files import find_files, is_parquet
     from dpkmeans.engines.open import open_data
 
     named = reading.header is not False or is_parquet(find_files(data)[0])
-    opened = open_data(reading.files(data, release.feature_names if named else None), engine_for(data))
+    files = reading.files(data, release.feature_names if named else None)
+    opened = open_data(files, engine_for(data) if spec is None else spec)
     expected = release.bounds.n_features
     if opened.n_features != expected:
         raise DataError(

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for, refuse_existing
 from dpkmeans.cli.main import DATA, DONE
-from dpkmeans.cli.options import ANY, Data, Flag, Force, Json, Reading, split_columns
+from dpkmeans.cli.options import ANY, LOCAL, Data, EngineOptions, Flag, Force, Json, Reading, split_columns
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def predict(
     *,
     keep: tuple[str, ...] = (),
     reading: Reading = ANY,
+    place: EngineOptions = LOCAL,
     out: Path | None = None,
     force: Force = False,
     json: Json = False,
@@ -54,9 +55,10 @@ def predict(
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
     refuse_existing(out, force=force)
+    spec = place.to_spec()
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
-    table = label_table(_nearest(release, open_for(release, data, reading)), kept)
+    table = label_table(_nearest(release, open_for(release, data, reading, spec)), kept)
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
         output.print_json(table.as_json())
@@ -122,12 +124,5 @@ def _verified(release: Release, *, json: bool) -> int:
 
 def _nearest(release: Release, opened: OpenedData) -> Iterator[AnyArray]:
     """Number of the nearest centroid, record by record, some at a time. Not private."""
-    from dpkmeans.engines.memory import MemoryEngine
-    from dpkmeans.engines.stream import StreamEngine
-
-    centroids = release.bounds.unit_of(release.centroids)
     with closing(opened.engine(release.bounds)) as engine:
-        if isinstance(engine, MemoryEngine):
-            yield engine.labels(centroids)
-        elif isinstance(engine, StreamEngine):
-            yield from engine.label_batches(centroids)
+        yield from engine.label_batches(release.bounds.unit_of(release.centroids))
