@@ -15,6 +15,7 @@ from typing import Any
 from dpkmeans.cli.inputs import parse_bounds, sides
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
+from dpkmeans.core.schema import Schema
 from dpkmeans.errors import DPKMeansError
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.storage.models import read_transcript
@@ -103,9 +104,11 @@ def bounds(data: bytes) -> bool:
     """The text of --bounds."""
     try:
         pairs = parse_bounds(data.decode("utf-8", "replace"))
-        if not isinstance(pairs, str):
+        if isinstance(pairs, list):
             box = Bounds.of(sides(pairs), len(pairs))
             assert (box.side >= 0).all()
+        elif isinstance(pairs, dict):
+            assert Schema.of(pairs).bounds().n_features == len(pairs)
     except DPKMeansError:
         return False
     return True

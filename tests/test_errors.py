@@ -11,7 +11,7 @@ import pytest
 
 from dpkmeans import errors
 from dpkmeans.cli.main import as_option
-from dpkmeans.errors import DataError, Explained, FileError, LedgerError, MethodError, WeakSignalWarning
+from dpkmeans.errors import UNSET, DataError, Explained, FileError, LedgerError, MethodError, WeakSignalWarning
 
 KINDS = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, Explained)]
 SOURCES = sorted((Path(errors.__file__).parent).rglob("*.py"))
@@ -41,7 +41,8 @@ def test_braces_in_a_message_are_text():
 @pytest.mark.parametrize(
     ("parameter", "value", "option"),
     [
-        ("bounds_epsilon", None, "--bounds-epsilon"),
+        ("bounds_epsilon", UNSET, "--bounds-epsilon"),
+        ("scale", None, "--scale none"),
         ("random_state", 3, "--seed 3"),
         ("header", True, "--header"),
         ("header", False, "--no-header"),

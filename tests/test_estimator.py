@@ -195,12 +195,15 @@ def test_wrong_bounds_are_refused(bounds, message):
         paper(bounds=bounds).fit(X)
 
 
-def test_infinity_clips_with_given_bounds():
-    wild = np.array([[math.inf, 0.5], [-math.inf, 0.5]])
+def test_records_far_away_are_clipped_and_infinity_is_refused():
+    wild = np.array([[1e300, 0.5], [-1e300, 0.5]])
     model = exact(2).fit(wild)
     assert sorted(model.cluster_centers_[:, 0].tolist()) == [0.0, 1.0]
     assert np.array_equal(model.predict(wild), model.labels_)
     assert np.isfinite(model.transform(wild)).all()
+    for use in (exact(2).fit, model.predict, model.transform, model.score):
+        with pytest.raises(DataError, match="holds infinity"):
+            use([[math.inf, 0.5], [0.5, 0.5]])
 
 
 def test_infinity_is_refused_with_bounds_from_the_data():
@@ -214,7 +217,7 @@ def test_infinity_is_refused_with_bounds_from_the_data():
 
 def test_centroids_are_in_the_units_of_the_data():
     data = np.repeat([[-1000.0, 5.0], [3000.0, 7.0]], 10, axis=0)
-    model = exact(2, bounds=([-1000, 0], [3000, 10])).fit(data)
+    model = exact(2, bounds=([-1000, 0], [3000, 10]), scale=None).fit(data)
     assert np.sort(model.cluster_centers_, axis=0) == pytest.approx(np.array([[-1000.0, 5.0], [3000.0, 7.0]]), abs=0.01)
 
 

@@ -36,7 +36,7 @@ def test_each_way_ends_at_its_released_centroid(release, ax):
 
 def test_zones_have_the_radii_of_the_transcript(release, ax):
     plot.zones(release, ax, iteration=1, features=(0, 1))
-    radii = [patch.radius for patch in ax.patches]
+    radii = [patch.width / 2 for patch in ax.patches]
     assert len(radii) == 4  # two convergent ones, two sampling ones
     np.testing.assert_allclose(radii[2:], [zone.radius for zone in release.transcript[:2]])
     with pytest.raises(MethodError, match="iteration must be from 1"):

@@ -132,8 +132,8 @@ def test_a_warning_points_at_the_line_of_the_user(category, parameters):
 
 def test_a_share_for_the_bounds_that_takes_all_is_refused_in_both_notations(file, capsys):
     with pytest.raises(BudgetError, match=r"^bounds_epsilon=1.0 leaves nothing .* A tenth of epsilon"):
-        DPKMeans(3, epsilon=1.0, bounds_epsilon=1.0).fit(X)
-    named = ["--columns", "east,north", "--epsilon", "1"]
+        DPKMeans(3, epsilon=1.0, bounds_epsilon=1.0, scale=None).fit(X)
+    named = ["--columns", "east,north", "--epsilon", "1", "--scale", "none"]
     assert main(["fit", file, *named, "--bounds-epsilon", "1"]) == 3
     assert "error: --bounds-epsilon 1.0 leaves nothing" in capsys.readouterr().err
 

@@ -65,7 +65,7 @@ def fit(case: Case, seed: int = 0) -> tuple[DPKMeans, Any]:
     """The fitted model, and its records."""
     X = records(case.n, case.d, case.k)
     budget = {} if case.method in WITHOUT_TOTAL else {"epsilon": 1.0}
-    options = {"bounds": (0, 1), "guarantee": "none", **budget, **case.options}
+    options = {"bounds": (0, 1), "scale": None, "guarantee": "none", **budget, **case.options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a weak signal
         model = DPKMeans(case.k, method=case.method, random_state=seed, **options)

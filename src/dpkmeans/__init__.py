@@ -9,6 +9,9 @@ __version__ = "0.1.0"
 _HOME = {
     "DPKMeans": "dpkmeans.estimator",
     "Bounds": "dpkmeans.core.bounds",
+    **dict.fromkeys(("Boolean", "Category", "Number"), "dpkmeans.core.kinds"),
+    **dict.fromkeys(("Date", "Time"), "dpkmeans.core.times"),
+    "Schema": "dpkmeans.core.schema",
     "Release": "dpkmeans.core.release",
     "Guarantee": "dpkmeans.core.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
@@ -18,13 +21,19 @@ _HOME = {
 }
 
 __all__ = [
+    "Boolean",
     "Bounds",
+    "Category",
     "DPKMeans",
+    "Date",
     "DurableLedger",
     "Guarantee",
     "Ledger",
+    "Number",
     "Release",
+    "Schema",
     "Synopsis",
+    "Time",
     "__version__",
     "make_synopsis",
 ]
@@ -32,7 +41,10 @@ __all__ = [
 if TYPE_CHECKING:
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.core.guarantee import Guarantee
+    from dpkmeans.core.kinds import Boolean, Category, Number
     from dpkmeans.core.release import Release
+    from dpkmeans.core.schema import Schema
+    from dpkmeans.core.times import Date, Time
     from dpkmeans.estimator import DPKMeans, make_synopsis
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger

@@ -10,19 +10,27 @@ import sys
 import warnings
 from ast import literal_eval
 from collections.abc import Callable
+from enum import Enum
 from string import Formatter
 
-Notation = Callable[[str, object], str]
-"""Writes a parameter, and its value unless that is None, as the reader would write them."""
+Notation = Callable[..., str]
+"""Writes a parameter, and its value where one is given, as the reader would write them."""
 
 
-def in_python(parameter: str, value: object = None) -> str:
+class _Unset(Enum):  # one value that stays itself when an error travels between processes
+    UNSET = 0
+
+
+UNSET = _Unset.UNSET
+
+
+def in_python(parameter: str, value: object = UNSET) -> str:
     """A parameter as an argument in Python.
 
     >>> in_python("guarantee"), in_python("guarantee", "none")
     ('guarantee', "guarantee='none'")
     """
-    return parameter if value is None else f"{parameter}={value!r}"
+    return parameter if value is UNSET else f"{parameter}={value!r}"
 
 
 class Explained(Exception):
@@ -37,7 +45,7 @@ class Explained(Exception):
     No total was given. Write, say, epsilon=1.0.
     """
 
-    def __init__(self, message: str, *, parameter: str | None = None, value: object = None, hint: str = "") -> None:
+    def __init__(self, message: str, *, parameter: str | None = None, value: object = UNSET, hint: str = "") -> None:
         super().__init__(message)
         self.message, self.parameter, self.value, self.hint = message, parameter, value, hint
 
@@ -47,7 +55,7 @@ class Explained(Exception):
         hint = ""
         for text, field, _, _ in Formatter().parse(self.hint):
             name, _, literal = (field or "").partition("=")
-            hint += text + (notation(name, literal_eval(literal) if literal else None) if name else "")
+            hint += text + (notation(name, literal_eval(literal) if literal else UNSET) if name else "")
         return " ".join([*subject, self.message, *([hint] if hint else [])])
 
     def __str__(self) -> str:
@@ -60,6 +68,10 @@ class DPKMeansError(Explained):
 
 class BoundsError(DPKMeansError, ValueError):
     """The public bounds are missing, reversed, not finite, or of the wrong shape."""
+
+
+class SchemaError(DPKMeansError, ValueError):
+    """A schema that cannot be used: an unknown kind, missing bounds, a level listed twice."""
 
 
 class DataError(DPKMeansError, ValueError):

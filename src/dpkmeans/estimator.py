@@ -12,19 +12,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans._typing import FloatArray
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.open import is_dask, is_spark
-from dpkmeans.data.source import FrameSource
+from dpkmeans.data.source import FrameSource, Nulls
 from dpkmeans.data.unsupported import RefusesArguments, refuse_arguments
-from dpkmeans.data.validate import as_records
-from dpkmeans.engines.block_engine import BlockEngine
+from dpkmeans.data.validate import is_frame
 from dpkmeans.engines.config import Dask, Spark
-from dpkmeans.engines.lazy_labels import label_dask, label_spark
-from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
+from dpkmeans.engines.labels import open_for, predict
+from dpkmeans.engines.open import EngineSpec, OpenedData
 from dpkmeans.engines.packing import grid_points
-from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import DataError
 from dpkmeans.methods.base import Method
 from dpkmeans.session import FitRequest, LedgerLike, run, run_synopsis
@@ -44,8 +41,15 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     n_clusters : number of clusters.
     epsilon : total privacy budget. Methods that divide a total need it; for the others it is a cap.
     step_epsilon, release_epsilon : budget of each step and of the last step, for `posterior` and `prior`.
-    bounds : public bounds `(lower, upper)`, each one number or one per feature. Records outside are clipped.
-        `"from data"` reads the bounds from the records, and the result is then not private.
+    bounds : public bounds `(lower, upper)`, each one number or one per feature, or by name, `{"age": (0, 120)}`, which
+        also chooses the columns. Records outside are clipped. `"from data"` reads the bounds from the records, and the
+        result is then not private.
+    schema : which columns are used, by name, and of which kind they are, in place of `bounds`: a mapping such as
+        `{"age": Number(0, 120), "region": Category("N", "S"), "smoker": Boolean()}`, or the path of a TOML file.
+    scale : `"box"` gives every feature the same say, whatever its width; None keeps units; a mapping such as
+        `{"age": 2.0}` multiplies differences in a column, on top of `"box"`. Where it is left out, units are kept, and
+        widths that differ more than tenfold are refused. Centroids are in the units of the data in any case.
+    nulls : what becomes of missing values: `"refuse"` or `"midpoint"`, unless the schema says otherwise for a column.
     method : a name from `dpkmeans.methods.registry()` or a method value.
     guarantee : the weakest label to accept: `"proved"`, `"paper"` or `"none"`.
     init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d). By default, the method's own.
@@ -91,6 +95,9 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         step_epsilon: float | None = None,
         release_epsilon: float | None = None,
         bounds: Any = None,
+        schema: Any = None,
+        scale: Any = "auto",
+        nulls: Nulls = "refuse",
         method: str | Method | None = None,
         guarantee: str = "proved",
         init: Any = None,
@@ -108,6 +115,9 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.step_epsilon = step_epsilon
         self.release_epsilon = release_epsilon
         self.bounds = bounds
+        self.schema = schema
+        self.scale = scale
+        self.nulls = nulls
         self.method = method
         self.guarantee = guarantee
         self.init = init
@@ -136,9 +146,10 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         verbose = parameters.pop("verbose")
         fitted = run(FitRequest(**parameters, labels=True), X)
         release = self.release_ = fitted.release
-        names = None if release.feature_names is None else np.array(release.feature_names, dtype=object)
+        columns = release.feature_names if release.schema is None else release.schema.names
+        names = None if columns is None else np.array(columns, dtype=object)
         self.cluster_centers_: FloatArray = release.centroids.copy()
-        self.n_features_in_ = release.bounds.n_features
+        self.n_features_in_ = release.bounds.n_features if release.schema is None else len(release.schema.columns)
         self.n_iter_ = max(release.n_iter, 1)
         self.n_passes_ = release.n_passes
         self._n_features_out = release.n_clusters
@@ -170,17 +181,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).predict(X[:5]).shape
         (5,)
         """
-        frame = X if isinstance(X, FrameSource) else FrameSource(X)
-        if is_dask(frame.records) or is_spark(frame.records):
-            check_is_fitted(self)
-            opened = self._open(X)
-            label = label_dask if is_dask(frame.records) else label_spark
-            return label(frame.records, opened.names, frame.nulls, self.release_.bounds, self._unit_centroids())
-        with closing(self._engine(X)) as engine:
-            if isinstance(engine, MemoryEngine):
-                return engine.labels(self._unit_centroids())
-            assert isinstance(engine, StreamEngine)
-            return np.concatenate([labels.astype(np.int32) for labels in engine.label_batches(self._unit_centroids())])
+        check_is_fitted(self)
+        return predict(self.release_, self._open(X))
 
     def transform(self, X: Any) -> FloatArray:
         """Distance of each record to each centroid, shape (n, d) -> (n, k), in the units of the data. Not private.
@@ -190,11 +192,17 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         (5, 3)
         """
         check_is_fitted(self)
-        records = as_records(X)
-        validate_data(self, X=X, reset=False, skip_check_array=True)
-        box = self.release_.bounds
-        points = box.from_unit(grid_points(self._finite(records), box))
-        return np.stack([np.linalg.norm(points - c, axis=1) for c in self.cluster_centers_], axis=1)
+        opened, box = self._open(X), self.release_.bounds
+        if opened.chunks is None:
+            raise DataError(
+                "distances are for records in memory or in files; for Dask and Spark objects there is predict."
+            )
+        centroids = self._unit_centroids()
+        distances = [
+            np.stack([np.linalg.norm(grid_points(chunk, box) - c, axis=1) for c in centroids], axis=1)
+            for chunk in opened.chunks()
+        ]
+        return np.concatenate(distances) * box.longest_side
 
     def score(self, X: Any, y: Any = None, **unsupported: Any) -> float:
         """Minus the k-means cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
@@ -206,7 +214,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         True
         """
         refuse_arguments("score()", unsupported)
-        with closing(self._engine(X)) as engine:
+        check_is_fitted(self)
+        with closing(self._open(X).engine(self.release_.bounds)) as engine:
             stats = reveal(engine.cell_statistics(self._unit_centroids()), why="a score is for the data holder only")
         return -stats.cost * self.release_.bounds.longest_side**2
 
@@ -223,33 +232,15 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         return self.release_.report(None if path is None else Path(path))
 
-    def _engine(self, X: Any) -> BlockEngine:
-        check_is_fitted(self)
-        opened = self._open(X)
-        if opened.records is not None:
-            self._finite(opened.records)
-        return opened.engine(self.release_.bounds)
-
     def _open(self, X: Any) -> OpenedData:
         """Records to predict, checked against the names and the number of features of the fit."""
         records = X.records if isinstance(X, FrameSource) else X
         far = is_dask(records) or is_spark(records)
-        named = isinstance(X, str | Path) or (far and hasattr(records, "columns"))
         on_workers = isinstance(self.engine, Dask | Spark) or self.engine in ("dask", "spark")
         engine = self.engine if on_workers == far else None  # records that are here are predicted here
-        opened = open_data(X, engine, columns=self.release_.feature_names if named else None)
-        if opened.records is not None:
+        if is_frame(X) and self.release_.schema is None:
             validate_data(self, X=records, reset=False, skip_check_array=True)
-        elif opened.n_features != self.n_features_in_:
-            raise DataError(
-                f"X has {opened.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_}."
-            )
-        return opened
-
-    def _finite(self, records: AnyArray) -> AnyArray:
-        if self.release_.bounds.from_data and not np.isfinite(records).all():
-            raise DataError("records must not hold NaN or infinity when the bounds were read from the data.")
-        return records
+        return open_for(self.release_, X, engine)
 
     def _unit_centroids(self) -> FloatArray:
         return self.release_.bounds.unit_of(self.cluster_centers_)

@@ -82,7 +82,7 @@ def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tup
     >>> len(zones(release, Figure().subplots()).patches) >= 3
     True
     """
-    from matplotlib.patches import Circle
+    from matplotlib.patches import Ellipse
 
     ax, (x, y) = _axes(ax), _pair(release, features)
     steps = [frame for frame in frames_of(release) if frame.zones is not None]
@@ -92,15 +92,16 @@ def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tup
 
     def circles(balls: Balls | None, **style: Any) -> None:
         if balls is not None:
-            for center, radius in zip(np.stack(_flat(balls.center, x, y), axis=1), balls.radius, strict=True):
-                ax.add_patch(Circle(tuple(center), radius, **style))
+            for center, radii in zip(np.stack(_flat(balls.center, x, y), axis=1), balls.radii, strict=True):
+                ax.add_patch(Ellipse(tuple(center), 2 * radii[x], 2 * radii[x if y is None else y], **style))
 
     circles(frame.convergent, fill=False, linestyle="--", edgecolor="tab:green")
     circles(frame.zones, alpha=0.35, facecolor="tab:orange", edgecolor="tab:orange")
     if frame.centroids is not None:
         ax.scatter(*_flat(frame.centroids, x, y), s=20, zorder=3)
     _frame(release, ax, x, y)
-    ax.set_aspect("equal")
+    unit = release.bounds.unit
+    ax.set_aspect("equal" if y is None else unit[x] / unit[y])
     return ax
 
 

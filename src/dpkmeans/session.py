@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -19,7 +19,8 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
-from dpkmeans.data.source import Files, FrameSource
+from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, scaled
+from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.engines.survey import bounds_around
@@ -28,6 +29,7 @@ from dpkmeans.errors import (
     BudgetError,
     DataError,
     MethodError,
+    SchemaError,
     TightBoundsWarning,
     TooFewRecordsError,
     warn,
@@ -38,6 +40,7 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.storage.schema_files import read_schema
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
 
@@ -60,6 +63,9 @@ class FitRequest:
     step_epsilon: float | None = None
     release_epsilon: float | None = None
     bounds: Any = None
+    schema: Any = None
+    scale: Any = AUTO
+    nulls: Nulls = "refuse"
     bounds_epsilon: float | None = None
     method: str | Method | None = None
     guarantee: str = "proved"
@@ -125,20 +131,28 @@ class _SynopsisAlone:
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
+    schema = _schema(request)
     rng = Randomness.of(request.random_state)
-    share = _check(request, work, X, rng)
+    share = _check(request, work, X, rng, schema)
     with ExitStack() as stack:
         account = stack.enter_context(_account(request, work.name))
         ledger = Ledger(request.epsilon, parent=account)
-        data = stack.enter_context(closing(open_data(X, request.engine)))
-        if share is not None:
-            _check_estimable(data, share, request.n_records)
-        box = Bounds((0.0,), (1.0,)) if share is not None else _bounds(request, data)
+        opened = open_data(X, request.engine, schema=schema, nulls=request.nulls)
+        data = stack.enter_context(closing(opened))
+        unknown = _unknown(data, schema)
+        if share is None:
+            box = scaled(_bounds(request, data, schema), request.scale, schema, data.names)
+        else:
+            box = Bounds((0.0,), (1.0,))
+            _check_estimable(request, data, share, len(unknown))
         data.reach()
         if share is not None:
-            estimate = estimate_bounds(data.survey, data.n_features, share, ledger=ledger, rng=rng, names=data.names)
-            estimate.warn(data.names)
-            box = estimate.bounds
+            names = None if data.names is None else [data.names[j] for j in unknown]
+            estimate = estimate_bounds(data.survey, unknown, share, ledger=ledger, rng=rng, names=names)
+            estimate.warn(names)
+            box = estimate.bounds if schema is None else schema.bounds(estimate.bounds)
+            schema = None if schema is None else schema.with_bounds(box)
+            box = scaled(box, request.scale, schema, data.names)
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
             tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())
@@ -149,12 +163,11 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
         if isinstance(release, Release):
-            release = replace(
-                release, parameters={**release.parameters, "estimated_bounds": estimate.findings(data.names)}
-            )
+            release = replace(release, parameters={**release.parameters, "estimated_bounds": estimate.findings(names)})
     if tight:
         _warn_of_tight_bounds()
-    return Fitted(replace(release, feature_names=request.feature_names or data.names), labels)
+    schema = None if schema is None else schema.with_missing(request.nulls)
+    return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
 
 
 def _method(request: FitRequest) -> Method:
@@ -196,9 +209,21 @@ def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendList
     return durable.account(dataset, promised=request.epsilon, note=note)
 
 
-def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness) -> Epsilon | None:
+def _schema(request: FitRequest) -> Schema | None:
+    """The schema: a value, a mapping, or a file; or bounds that are given by name."""
+    if request.schema is None:
+        return Schema.of(request.bounds, "bounds") if isinstance(request.bounds, Mapping) else None
+    if request.bounds is not None:
+        raise SchemaError("a schema holds the bounds.", hint="Give {schema} or {bounds}, not both.")
+    if isinstance(request.schema, str | PathLike):
+        return read_schema(request.schema)
+    return Schema.of(request.schema)
+
+
+def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schema: Schema | None) -> Epsilon | None:
     """Refuse whatever can be refused without a look at the records. Returns the share of an estimate of the bounds."""
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
+    check_scale(request.scale)
     if request.epsilon is not None:
         Epsilon.of(request.epsilon)
     elif getattr(work, "needs_epsilon", False):
@@ -209,9 +234,11 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness) -> Ep
             parameter="n_clusters",
             hint="Ask for fewer clusters, or correct {n_records}.",
         )
-    share, bounds = _bounds_share(request), request.bounds
+    share, bounds = _bounds_share(request, schema), request.bounds
     from_data = bounds.from_data if isinstance(bounds, Bounds) else isinstance(bounds, str) and bounds == FROM_DATA
-    if share is None and not from_data:
+    if schema is not None and share is None:
+        scaled(schema.bounds(), request.scale, schema, None)
+    elif share is None and not from_data:
         columns = X.columns if isinstance(X, Files | FrameSource) else None
         Bounds.check(bounds, None if columns is None else len(columns))
     offered = guarantee_of(claim_of(work), Bounds((0.0,), (1.0,), from_data=from_data), rng)
@@ -221,11 +248,11 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness) -> Ep
     return share
 
 
-def _bounds_share(request: FitRequest) -> Epsilon | None:
+def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
     """What to spend on a private estimate of the bounds; None where they are given."""
     if request.bounds_epsilon is None:
         return None
-    if request.bounds is not None:
+    if request.bounds is not None or (schema is not None and None not in schema.sides):
         raise BoundsError(
             "bounds were given, and an estimate of them was asked for.",
             hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
@@ -241,18 +268,32 @@ def _bounds_share(request: FitRequest) -> Epsilon | None:
     return share
 
 
-def _check_estimable(data: OpenedData, share: Epsilon, n_records: int | None) -> None:
-    """Refuse an estimate of the bounds that would take in columns by accident, or that cannot succeed."""
+def _check_estimable(request: FitRequest, data: OpenedData, share: Epsilon, n_unknown: int) -> None:
+    """Refuse an estimate of the bounds that would take in columns by accident, is not clear, or cannot succeed."""
     if not data.named:
         raise MethodError(
             "needs the columns by name: an id among them would be taken for a feature, and paid for.",
             parameter="bounds_epsilon",
-            hint="Name {columns}, such as Files(path, columns=('age', 'income')) or FrameSource(frame, columns=...).",
+            hint="Name them in a {schema}, such as {{'age': Number(), 'income': Number()}}, or with {columns}.",
         )
-    check_share(share, data.n_features, n_records)
+    if data.n_features > 1 and isinstance(request.scale, str) and request.scale == AUTO:
+        raise SchemaError(
+            "with estimated bounds it is not known before how wide the features are. Say how they are scaled.",
+            hint=SCALES,
+        )
+    check_share(share, n_unknown, request.n_records)
 
 
-def _bounds(request: FitRequest, data: OpenedData) -> Bounds:
+def _unknown(data: OpenedData, schema: Schema | None) -> list[int]:
+    """The features whose bounds are not given."""
+    if schema is None:
+        return list(range(data.n_features))
+    return [j for j, side in enumerate(schema.sides) if side is None]
+
+
+def _bounds(request: FitRequest, data: OpenedData, schema: Schema | None) -> Bounds:
+    if schema is not None:
+        return schema.bounds()
     if not (isinstance(request.bounds, str) and request.bounds == FROM_DATA):
         return Bounds.of(request.bounds, data.n_features)
     try:
@@ -269,7 +310,7 @@ def _are_extremes(bounds: Bounds, chunks: Iterable[AnyArray]) -> bool:
             values = chunk.astype(np.float64, copy=False)
         low, high = np.fmin(low, _fold(np.fmin, values, np.inf)), np.fmax(high, _fold(np.fmax, values, -np.inf))
     gaps = np.concatenate([low - bounds.lower, high - bounds.upper])
-    return bool((np.abs(gaps) < bounds.longest_side / GRID).all())
+    return bool((np.abs(gaps) < np.tile(bounds.unit, 2) / GRID).all())
 
 
 def _fold(extreme: np.ufunc, values: AnyArray, initial: float) -> AnyArray:

@@ -336,17 +336,21 @@ def lengths(content: Any) -> set[int]:
     return set()
 
 
-def test_a_fit_says_where_its_files_are_and_when_one_feature_decides_alone(data, tmp_path, capsys):
+def test_a_fit_says_where_its_files_are_and_asks_how_to_scale_features_of_very_different_widths(data, tmp_path, capsys):
     out = tmp_path / "m.json"
     assert fit(data, *PROVED, "--out", str(out)) == 0
     err = capsys.readouterr().err
     assert f"The model is in {out}" in err
     assert "not saved" not in err
-    assert "hardly matters" not in err
-    assert fit(data, "--bounds", "0:10,0:1000", "--epsilon", "1", "--k", "2") == 0
+    wide = ("--bounds", "0:10,0:1000", "--epsilon", "1", "--k", "2")
+    assert fit(data, *wide) == 2
     err = capsys.readouterr().err
-    assert "100 times as wide in north as in east" in err
-    assert "The model was not saved: give --out next time." in err
+    assert "100 times as wide in 'north' as in 'east'" in err
+    assert "Write --scale box to give every feature the same say" in err
+    assert "--scale none to keep units" in err
+    assert fit(data, *wide, "--scale", "none") == 0
+    assert "The model was not saved: give --out next time." in capsys.readouterr().err
+    assert fit(data, *wide, "--scale", "north=2,east=0.5") == 0
 
 
 def test_show_prints_what_fit_wrote(model, capsys):
@@ -432,7 +436,7 @@ def test_predict_with_the_wrong_number_of_columns_exits_with_4(model, tmp_path, 
     path = tmp_path / "one.csv"
     path.write_text("8\n2\n")
     assert main(["predict", str(model), str(path), "--no-header"]) == 4
-    assert "the model was fitted on 2" in capsys.readouterr().err
+    assert "expecting 2 features" in capsys.readouterr().err
 
 
 # --- files ----------------------------------------------------------------------------------------------

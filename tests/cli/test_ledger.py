@@ -60,7 +60,8 @@ def test_a_fit_that_is_not_private_is_refused_by_a_ledger(data, ledger, capsys):
 
 
 def test_a_failed_estimate_of_the_bounds_says_what_the_ledger_keeps_as_spent(data, ledger, capsys):
-    share = ["--k", "2", "--bounds-epsilon", "0.001", "--epsilon", "1", "--ledger", str(ledger), "--dataset", "visits"]
+    share = ["--k", "2", "--scale", "none", "--bounds-epsilon", "0.001", "--epsilon", "1"]
+    share += ["--ledger", str(ledger), "--dataset", "visits"]
     assert main(["fit", str(data), "--no-header", "--columns", "0,1", *share]) == 2
     assert "a durable ledger keeps the whole epsilon of the fit as spent" in capsys.readouterr().err
     assert float(DurableLedger(ledger).dataset("visits").spent) == 1.0

@@ -20,7 +20,7 @@ CALLS = {
         f"fit visits.csv --header --k 2 {BOX} --epsilon 1",
         f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --method synopsis-prior",
         f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --method su",
-        "fit visits.csv --columns east,north --k 2 --bounds-epsilon 0.2 --epsilon 2",
+        "fit visits.csv --columns east,north --k 2 --bounds-epsilon 0.2 --scale box --epsilon 2",
         f"fit visits.csv --header --k 2 {BOX} --method posterior --guarantee paper",
         f"fit visits.csv --header --k 2 {BOX} --method lloyd --guarantee none",
     ),

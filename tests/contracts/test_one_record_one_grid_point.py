@@ -61,22 +61,15 @@ def whole(rng: random.Random) -> int:
     return 2**60 + rng.randrange(2**28)
 
 
-FLOATS = Kind(lambda rng: 0.75 + rng.randrange(2**20) * ULP, (0.5, 1e300, -np.inf, np.inf, -0.0))
+FLOATS = Kind(lambda rng: 0.75 + rng.randrange(2**20) * ULP, (0.5, 1e300, -1e300, -0.0))
 DECIMALS = Kind(decimal, tuple(map(Decimal, ("1", "0.7500000000000000000000000001", "-7e3", "123456789.5", "0"))))
 SMALL = Kind(lambda rng: rng.randrange(2), (0, 1), 0.0, 1.0)
 WHOLE = Kind(whole, (0, -1, 2**53 + 1, 2**62), float(2**60), float(2**60 + 2**28))
-TEXT = Kind(lambda rng: str(decimal(rng)), ("1", "1e3", "-inf", "9007199254740993", " 1.5 ", "1e400", "+1."))
+TEXT = Kind(lambda rng: str(decimal(rng)), ("1", "1e3", "-1e300", "9007199254740993", " 1.5 ", "1e308", "+1."))
 MIXED = Kind(
     lambda rng: rng.choice([decimal, fraction, FLOATS.draw])(rng),
-    (1, True, 2**70, -(10**400), np.float32(1.1), Decimal("1.000000000000000000000000000001"), np.longdouble("1.1")),
+    (1, True, 2**70, -(10**300), np.float32(1.1), Decimal("1.000000000000000000000000000001"), np.longdouble("1.1")),
 )
-
-
-def as_float(value: Any) -> float:
-    """The nearest float64, by exact arithmetic."""
-    if isinstance(value, int) and abs(value) > 2**1024:
-        return np.inf if value > 0 else -np.inf
-    return float(value)
 
 
 def points(records: Any, box: Bounds, n: int, engine: Any = None) -> Any:
@@ -101,7 +94,7 @@ class Check:
     pairs: int = field(default=0, init=False)
 
     def expected(self, rows: Rows) -> Any:
-        return grid_points(np.array([[as_float(value) for value in row] for row in rows]), self.kind.box(self.d))
+        return grid_points(np.array([[float(value) for value in row] for row in rows]), self.kind.box(self.d))
 
     def run(self, n_pairs: int, seed: int = 0) -> int:
         rng, box = random.Random(seed), self.kind.box(self.d)
@@ -179,7 +172,7 @@ INFERRED: dict[str, tuple[Callable[[Rows], Any], Kind]] = {
     "pandas": (frame, FLOATS),
     "pandas, whole numbers": (frame, WHOLE),
     "pandas, mixed objects": (object_frame, MIXED),
-    "pandas, text": (frame, Kind(TEXT.draw, ("1", " 1.5 ", "1e400", 1.5, Decimal("1.1"), 2**70))),
+    "pandas, text": (frame, Kind(TEXT.draw, ("1", " 1.5 ", "1e300", 1.5, Decimal("1.1"), 2**70))),
     "pandas, decimals": (frame, DECIMALS),
     "pandas, decimals in Arrow": (arrow_frame, DECIMALS),
     "pandas, nullable": (nullable, FLOATS),

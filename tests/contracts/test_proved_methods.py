@@ -209,7 +209,7 @@ def test_the_plan_of_a_run_is_the_same_with_and_without_a_record(name):
 def test_records_beyond_the_bounds_count_as_records_at_the_bounds(name):
     box = Bounds.of(([0, -5], [1, 5]), 2)
     inside = np.random.default_rng(0).choice([[0.0, -5.0], [1.0, 5.0], [0.5, 5.0]], 60)
-    beyond = np.where(inside == 1.0, np.inf, np.where(inside == 5.0, 1e300, np.where(inside < 0.1, -1e9, inside)))
+    beyond = np.where(inside == 1.0, 1e308, np.where(inside == 5.0, 1e300, np.where(inside < 0.1, -1e9, inside)))
     results = [
         make_method(name).run(
             MemoryEngine.of_records(X, box, n_threads=1), 3, ledger=Ledger(1.0), rng=Randomness.with_seed(2)

@@ -42,7 +42,7 @@ def engine_of(records: np.ndarray, box: Bounds) -> MemoryEngine:
 
 def bounds_histogram(records):
     """The histogram from which bounds are estimated."""
-    return histogram(lambda task: over_batches(task, [array_batch(records)], "refuse"), records.shape[1])
+    return histogram(lambda task: over_batches(task, [array_batch(records)], "refuse"), range(records.shape[1]))
 
 
 def asked(make):

@@ -65,7 +65,7 @@ def parquet_file(folder: Path) -> Path:
         ("\ufeffx,y\r\n1, 2\r\n", ("x", "y"), [[1, 2]]),
         ("\n\nx,y\n1,2\n\n3,4\n\n", ("x", "y"), [[1, 2], [3, 4]]),
         ('"a, b","c\nd"\n1,2\n', ("a, b", "c\nd"), [[1, 2]]),
-        ("x\n-1e300\ninf\n", ("x",), [[-1e300], [np.inf]]),
+        ("x\n-1e300\n1e308\n", ("x",), [[-1e300], [1e308]]),
         ("x\n1\n9999999999999999999999\n", ("x",), [[1], [1e22]]),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_first_record_that_is_no_number_is_an_error_that_does_not_show_it(tmp_
 
 def test_every_cell_is_converted_by_one_rule_whatever_the_others_hold(tmp_path):
     """Among others that a reader would infer another type from, on every engine."""
-    good = {"0.1": 0.1, "1e3": 1000.0, " 7 ": 7.0, "+2": 2.0, ".5": 0.5, "5.": 5.0, "1e400": np.inf, "-inf": -np.inf}
+    good = {"0.1": 0.1, "1e3": 1000.0, " 7 ": 7.0, "+2": 2.0, ".5": 0.5, "5.": 5.0, "-1e308": -1e308}
     good |= {"9007199254740993": 9007199254740992.0, "0.1000000000000000055511151231257827021181583404541": 0.1}
     for cell, value in good.items():
         for other in good:
@@ -136,6 +136,11 @@ def test_every_cell_is_converted_by_one_rule_whatever_the_others_hold(tmp_path):
         for engine in ("memory", "stream"):
             with pytest.raises(DataError, match=r"column number 0 of .* does not hold numbers only"):
                 open_data(Files(path, header=False), engine)
+    for cell in ("1e400", "-inf"):
+        path = written(tmp_path, f"0.3\n{cell}\n")
+        for engine in ("memory", "stream"):
+            with pytest.raises(DataError, match=r"column number 0 of .* holds infinity"):
+                rows_of(open_data(Files(path, header=False), engine))
     for cell in ("NA", "nan", "null", '""', "N/A"):
         path = written(tmp_path, f"1,0.3\n1,{cell}\n")
         assert np.isnan(rows_of(open_data(Files(path, nulls="midpoint", header=False), "memory"))[1, 1])

@@ -48,7 +48,7 @@ def hard_records(rng: np.random.Generator, n: int, box: Bounds) -> np.ndarray:
         np.broadcast_to(np.nextafter(upper, np.inf), inside.shape),
         np.broadcast_to(np.nextafter(lower, -np.inf), inside.shape),
         lower + (rng.random(inside.shape) - 0.5) * 1e12,
-        np.where(rng.random(inside.shape) < 0.5, -np.inf, np.inf),
+        np.where(rng.random(inside.shape) < 0.5, -1e308, 1e308),
         between,
     ]
     return np.choose(rng.integers(len(cases), size=inside.shape), cases)

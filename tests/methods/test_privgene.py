@@ -43,7 +43,7 @@ def test_no_record_moves_two_scores_further_apart_than_the_range():
             records = rng.uniform(-1, 4, (3, d))
             before = scores(records, box, candidates)
             inside = rng.uniform(box.lower, box.upper, (100, d))
-            corner = np.where(rng.random((100, d)) < 0.5, -np.inf, 1e9)
+            corner = np.where(rng.random((100, d)) < 0.5, -1e300, 1e9)
             for record in np.where(rng.random((100, 1)) < 0.5, inside, corner):
                 change = scores(np.vstack([records, record]), box, candidates) - before
                 apart = int(change.max() - change.min())

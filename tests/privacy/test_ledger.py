@@ -130,7 +130,7 @@ def model(ledger: Ledger, **options) -> DPKMeans:
     "act",
     [
         lambda ledger: model(ledger).fit(RECORDS),
-        lambda ledger: model(ledger, bounds=None, bounds_epsilon=0.1).fit(RECORDS),
+        lambda ledger: model(ledger, bounds=None, bounds_epsilon=0.1, scale=None).fit(RECORDS),
         lambda ledger: make_synopsis(RECORDS, 1.0, (0, 1), ledger=ledger),
     ],
     ids=["fit", "fit with estimated bounds", "make_synopsis"],

@@ -189,9 +189,9 @@ def test_the_frames_start_at_the_start_and_end_at_the_release(fitted):
     assert len(zoned) == max(zone.iteration for zone in fitted.release_.transcript)
     for frame in zoned:
         away = np.linalg.norm(frame.zones.center - frame.centroids, axis=1)
-        assert (away <= frame.zones.radius + 1e-9).all()
+        assert (away <= frame.zones.radii[:, 0] + 1e-9).all()
         apart = np.linalg.norm(frame.zones.center - frame.convergent.center, axis=1)
-        assert (apart + frame.zones.radius <= frame.convergent.radius + 1e-9).all()
+        assert (apart + frame.zones.radii[:, 0] <= frame.convergent.radii[:, 0] + 1e-9).all()
 
 
 def test_hundreds_of_spends_are_shown_by_kind():

@@ -38,7 +38,7 @@ def test_one_record_gives_centroids_in_the_box(method, k):
 
 
 @pytest.mark.parametrize("method", PROVED)
-@pytest.mark.parametrize("value", [1e300, -1e300, 1e-300, 5e-324, np.inf])
+@pytest.mark.parametrize("value", [1e300, -1e300, 1e-300, 5e-324, 1e308])
 def test_values_of_any_size_are_clipped_to_the_box(method, value):
     fit(np.full((50, 2), value), 2, method=method)
 
@@ -50,7 +50,7 @@ def test_boxes_of_any_size_give_centroids_inside(method, side):
     fit(records, 2, (0, side), method=method)
 
 
-@pytest.mark.parametrize(("side", "says"), [(1e300, r"must lie within 2\^500"), (1e-300, r"at least 2\^-500")])
+@pytest.mark.parametrize(("side", "says"), [(1e300, r"must lie within 2\^500"), (1e-300, r"between 2\^-500")])
 def test_a_box_beyond_what_can_be_computed_is_refused_with_what_to_do(side, says):
     with pytest.raises(BoundsError, match=says):
         fit([[side, 0.0]], 1, (0, side))

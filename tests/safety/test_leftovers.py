@@ -92,7 +92,7 @@ def test_bounds_that_differ_from_the_extremes_in_one_feature_are_not(bounds):
         warnings.simplefilter("always")
         DPKMeans(3, epsilon=1.0, bounds=bounds).fit(X)
         DPKMeans(3, bounds="from data", method="lloyd", guarantee="none").fit(X)
-        DPKMeans(3, epsilon=1.0, bounds_epsilon=0.1).fit(X)
+        DPKMeans(3, epsilon=1.0, bounds_epsilon=0.1, scale=None).fit(X)
     assert [w for w in caught if w.category is TightBoundsWarning] == []
 
 

@@ -36,7 +36,7 @@ def hard_points(rng: np.random.Generator, n: int, box: Bounds) -> np.ndarray:
     inside = lower + rng.random((n, len(lower))) * (upper - lower)
     between = lower + (np.floor(rng.random(inside.shape) * GRID) + 0.5) / GRID * box.longest_side
     corners = [np.broadcast_to(corner, inside.shape) for corner in (lower, upper, np.nextafter(upper, np.inf))]
-    far = np.where(rng.random(inside.shape) < 0.5, -np.inf, 1e300)
+    far = np.where(rng.random(inside.shape) < 0.5, -1e300, 1e300)
     middle = np.broadcast_to((lower + upper) / 2, inside.shape)
     cases = [inside, *corners, far, between, middle]
     return grid_points(np.choose(rng.integers(len(cases), size=inside.shape), cases), box)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, refuse_existing, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_scale, refuse_existing, sides
 from dpkmeans.cli.options import (
     ANY,
     LOCAL,
@@ -20,6 +20,8 @@ from dpkmeans.cli.options import (
     Json,
     PublicCount,
     Reading,
+    ScaleText,
+    SchemaFile,
     Seed,
     Spending,
     WholeOrNone,
@@ -28,9 +30,6 @@ from dpkmeans.cli.options import (
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
 
-MAX_WIDTH_RATIO = 20.0
-"""Above this ratio of two widths the narrower feature hardly matters: it adds at most 1/400 to a squared distance."""
-
 
 def fit(
     data: Data,
@@ -38,6 +37,8 @@ def fit(
     *,
     k: Clusters = 8,
     bounds: BoundsText = None,
+    schema: SchemaFile = None,
+    scale: ScaleText = None,
     bounds_epsilon: float | None = None,
     epsilon: float | None = None,
     method: str | None = None,
@@ -59,7 +60,7 @@ def fit(
 ) -> None:
     """Cluster the records of CSV or Parquet files and release the centroids.
 
-    Example: dpkmeans fit visits.csv --header --k 8 --bounds 0:100 --epsilon 1 --out model.json
+    Example: dpkmeans fit visits.csv --k 8 --bounds east=0:100,north=0:100 --epsilon 1 --out model.json
 
     Parameters
     ----------
@@ -86,7 +87,8 @@ def fit(
     report:
         Write a report to this file (HTML). A report that exists is replaced.
     """
-    pairs = None if bounds is None and bounds_epsilon is not None else parse_bounds(bounds, estimable=True)
+    known = bounds is None and (bounds_epsilon is not None or schema is not None)
+    given = None if known else sides(parse_bounds(bounds, estimable=True))
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))
     refuse_existing(out, transcript, force=force)
     if report is not None:
@@ -98,7 +100,9 @@ def fit(
 
     request = FitRequest(
         n_clusters=k,
-        bounds=pairs if pairs is None or isinstance(pairs, str) else sides(pairs),
+        bounds=given,
+        schema=schema,
+        scale=parse_scale(scale),
         bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         method=method,
@@ -115,23 +119,10 @@ def fit(
     )
     with output.status(f"Fitting {data}"):
         release = run(request, reading.files(data)).release
-    _note_on_widths(release)
     try:  # the budget is spent: whatever happens to a file, the result is printed
         _write_files(release, out, transcript, report)
     finally:
         output.print_json(release.to_dict()) if json else output.print_release(release)
-
-
-def _note_on_widths(release: Release) -> None:
-    """Point out a feature whose bounds are so much wider than another's that it dominates all distances."""
-    bounds = zip(release.bounds.lower, release.bounds.upper, release.names, strict=True)
-    sides = sorted((high - low, name) for low, high, name in bounds if high > low)
-    if len(sides) > 1 and sides[-1][0] > MAX_WIDTH_RATIO * sides[0][0]:
-        (narrow, least), (wide, most) = sides[0], sides[-1]
-        output.note(
-            f"note: the bounds are {wide / narrow:.3g} times as wide in {most} as in {least}, so {least} hardly "
-            "matters for the clusters. If this is not intended, divide columns by public numbers, such as their widths."
-        )
 
 
 def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpkmeans.cli import output
-from dpkmeans.errors import BoundsError, DataError, FileError, MethodError
+from dpkmeans.cli.options import split_columns
+from dpkmeans.errors import BoundsError, FileError, MethodError, SchemaError
 
 if TYPE_CHECKING:
     from dpkmeans.cli.options import Reading
@@ -19,13 +21,21 @@ FROM_DATA = "from data"
 MAX_HELD = 2**27  # bytes up to which one file is held in memory unless an engine is named
 
 
-def parse_bounds(text: str | None, estimable: bool = False) -> str | list[tuple[float, float]]:
-    """`"from data"`, or the pairs of `LOW:HIGH,LOW:HIGH`. `estimable` says that the command can estimate them.
+Pairs = list[tuple[float, float]]
 
-    >>> parse_bounds("0:1,-5:1e3")
-    [(0.0, 1.0), (-5.0, 1000.0)]
+
+def parse_bounds(text: str | None, estimable: bool = False) -> str | Pairs | dict[str, tuple[float, float]]:
+    """`"from data"`, the pairs of `LOW:HIGH,LOW:HIGH`, or those of `age=0:120,income=0:2e5` by name.
+
+    `estimable` says that the command can estimate them.
+
+    >>> parse_bounds("0:1,-5:1e3"), parse_bounds("age=0:120")
+    ([(0.0, 1.0), (-5.0, 1000.0)], {'age': (0.0, 120.0)})
     """
-    how = 'Write LOW:HIGH, such as 0:1, or one pair per feature, such as 0:10,-5:5, or "from data" (not private).'
+    how = (
+        "Write bounds by name, such as age=0:120,income=0:2e5, which also chooses the columns; LOW:HIGH for all "
+        'features, such as 0:1; one pair per feature, such as 0:10,-5:5; or "from data" (not private).'
+    )
     if text is None:
         if estimable:
             how += " If you know none, --bounds-epsilon 0.1 spends that much of epsilon on a private estimate."
@@ -36,15 +46,47 @@ def parse_bounds(text: str | None, estimable: bool = False) -> str | list[tuple[
     if text.strip() == FROM_DATA:
         return FROM_DATA
     try:
-        pairs = [tuple(float(side) for side in pair.split(":")) for pair in text.split(",")]
-        return [(low, high) for low, high in pairs]
-    except ValueError:
+        cells = split_columns(text) or [""]
+        named = {name: _pair(pair) for name, _, pair in (cell.rpartition("=") for cell in cells) if name}
+        if named and len(named) < len(cells):
+            raise BoundsError(f"--bounds must name every column, each once, or none; got {text!r}. {how}")
+        return named or [_pair(cell) for cell in cells]
+    except ValueError as error:
+        if isinstance(error, BoundsError):
+            raise
         raise BoundsError(f"--bounds cannot be read; got {text!r}. {how}") from None
 
 
-def sides(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """The lower and the upper ends of the pairs, as the library takes them."""
-    return [low for low, _ in pairs], [high for _, high in pairs]
+def _pair(text: str) -> tuple[float, float]:
+    low, high = text.split(":")
+    return float(low), float(high)
+
+
+def parse_scale(text: str | None) -> Any:
+    """`box`, `none`, or weights by name; without it, widths are checked.
+
+    >>> parse_scale("box"), parse_scale("none"), parse_scale("age=2,income=0.5")
+    ('box', None, {'age': 2.0, 'income': 0.5})
+    """
+    if text is None or text.strip() in ("auto", "box"):
+        return "auto" if text is None else text.strip()
+    if text.strip().lower() == "none":
+        return None
+    try:
+        cells = [cell.rpartition("=") for cell in split_columns(text)]
+        weights = {name: float(weight) for name, _, weight in cells}
+    except ValueError:
+        weights = {"": 0.0}
+    if "" in weights:
+        raise SchemaError(
+            f"--scale cannot be read; got {text!r}. Write box, none, or weights by name, such as age=2,income=0.5."
+        )
+    return weights
+
+
+def sides(bounds: str | Pairs | dict[str, tuple[float, float]]) -> Any:
+    """Bounds as the library takes them: pairs as their lower and their upper ends."""
+    return ([low for low, _ in bounds], [high for _, high in bounds]) if isinstance(bounds, list) else bounds
 
 
 def engine_for(data: Path) -> EngineSpec:
@@ -58,20 +100,11 @@ def engine_for(data: Path) -> EngineSpec:
 
 def open_for(release: Release, data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedData:
     """The records in the columns of the model: those asked for, else those of its names, else all."""
-    from dpkmeans.data.files import find_files, is_parquet
-    from dpkmeans.engines.open import open_data
+    from dpkmeans.engines.labels import open_for
 
-    named = reading.header is not False or is_parquet(find_files(data)[0])
-    files = reading.files(data, release.feature_names if named else None)
-    opened = open_data(files, engine_for(data) if spec is None else spec)
-    expected = release.bounds.n_features
-    if opened.n_features != expected:
-        raise DataError(
-            f"{data} gives {opened.n_features} column(s); the model was fitted on {expected}: "
-            f"{', '.join(release.names)}.",
-            hint="Choose as many with {columns}, in that order.",
-        )
-    return opened
+    columns = None if reading.columns is None else split_columns(reading.columns)
+    files = replace(reading.files(data), columns=None)
+    return open_for(release, files, engine_for(data) if spec is None else spec, columns)
 
 
 def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dpkmeans.errors import (
+    UNSET,
     BoundsError,
     BudgetError,
     DataError,
@@ -26,6 +27,7 @@ from dpkmeans.errors import (
     FileError,
     GuaranteeError,
     MethodError,
+    SchemaError,
 )
 
 DONE, FAULT, USAGE, REFUSED, DATA, VIOLATION, CLUSTER = range(7)
@@ -33,6 +35,7 @@ INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BoundsError, USAGE),
+    (SchemaError, USAGE),
     (MethodError, USAGE),
     (GuaranteeError, REFUSED),
     (BudgetError, REFUSED),
@@ -105,15 +108,19 @@ def _in_words(error: Exception | str) -> str:
     return error.in_words(as_option) if isinstance(error, Explained) else str(error)
 
 
-def as_option(parameter: str, value: object = None) -> str:
+def as_option(parameter: str, value: object = UNSET) -> str:
     """A parameter of the library as the option that sets it.
 
-    >>> as_option("n_clusters"), as_option("header", False), as_option("bounds", ([0, -5], [10, 5]))
-    ('--k', '--no-header', '--bounds 0:10,-5:5')
+    >>> as_option("n_clusters"), as_option("header", False), as_option("scale", None)
+    ('--k', '--no-header', '--scale none')
+    >>> as_option("bounds", ([0, -5], [10, 5]))
+    '--bounds 0:10,-5:5'
     """
     option = _OPTIONS.get(parameter, f"--{parameter.replace('_', '-')}")
-    if value is None or value is True:
+    if value is UNSET or value is True:
         return option
+    if value is None:
+        return f"{option} none"
     if value is False:
         return option.replace("--", "--no-")
     if isinstance(value, tuple):  # bounds: one pair for all features, or one list for each side

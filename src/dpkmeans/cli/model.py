@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +14,7 @@ from dpkmeans.cli.options import ANY, LOCAL, Data, EngineOptions, Flag, Force, J
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
-    from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
-    from dpkmeans.engines.open import OpenedData
 
 ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.")]
 
@@ -50,6 +46,7 @@ def predict(
     """
     from dpkmeans.cli.labels import label_table, open_kept
     from dpkmeans.core.release import Release
+    from dpkmeans.engines.labels import label_batches
 
     if json and out is not None:
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
@@ -58,7 +55,7 @@ def predict(
     spec = place.to_spec()
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
-    table = label_table(_nearest(release, open_for(release, data, reading, spec)), kept)
+    table = label_table(label_batches(release, open_for(release, data, reading, spec)), kept)
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
         output.print_json(table.as_json())
@@ -120,9 +117,3 @@ def _verified(release: Release, *, json: bool) -> int:
     else:
         output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in verdicts)
     return DONE if all(v.holds for v in verdicts) else DATA
-
-
-def _nearest(release: Release, opened: OpenedData) -> Iterator[AnyArray]:
-    """Number of the nearest centroid, record by record, some at a time. Not private."""
-    with closing(opened.engine(release.bounds)) as engine:
-        yield from engine.label_batches(release.bounds.unit_of(release.centroids))

@@ -22,9 +22,17 @@ if TYPE_CHECKING:
 
 DATA_HELP = "CSV (also .gz, .zst) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'."
 BOUNDS_HELP = (
-    "Public bounds, known without looking at the data: LOW:HIGH for all features, as in 0:1, or one pair per "
-    'feature, separated by commas, as in 0:10,-5:5 or -1e3:1e3,0:1. Write "from data" to read them from the '
-    "records, which makes the result not private."
+    "Public bounds, known without looking at the data: by name, as in age=0:120,income=0:2e5, which also chooses the "
+    'columns; LOW:HIGH for all features, as in 0:1; or one pair per feature, as in 0:10,-5:5. Write "from data" to '
+    "read them from the records, which makes the result not private."
+)
+SCHEMA_HELP = (
+    "Instead of --bounds: a TOML file with the columns to use, their kinds (number, date, time, boolean, category) and "
+    "bounds. A first one is written by: dpkmeans schema DATA."
+)
+SCALE_HELP = (
+    "box: every feature has the same say, whatever its width. none: units are kept. Or weights by name on top of box, "
+    "as in age=2. Without it, units are kept, and widths that differ more than tenfold are refused."
 )
 
 
@@ -37,6 +45,8 @@ def _whole(_: object, tokens: Sequence[Token]) -> int:
 
 
 WHOLE = Parameter(converter=_whole)
+SchemaFile = Annotated[Path | None, Parameter(help=SCHEMA_HELP)]
+ScaleText = Annotated[str | None, Parameter(help=SCALE_HELP)]
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
 Clusters = Annotated[int, WHOLE, Parameter(name=["--k", "-k"])]
 Data = Annotated[Path, Parameter(help=DATA_HELP)]

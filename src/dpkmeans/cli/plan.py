@@ -52,8 +52,9 @@ def plan(
         parsed = parse_bounds(bounds)
         if isinstance(parsed, str):
             raise BoundsError("plan reads no data; give --bounds as numbers, such as 0:1.")
-        Bounds.check(sides(parsed), features)
-        pairs = parsed * features if len(parsed) == 1 else parsed
+        pairs = list(parsed.values()) if isinstance(parsed, dict) else parsed
+        Bounds.check(sides(pairs), features)
+        pairs = pairs * features if len(pairs) == 1 else pairs
     advice = make_plan(records, features, k, epsilon, pairs, spread=spread)
     if json:
         output.print_json(asdict(advice))

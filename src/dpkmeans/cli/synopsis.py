@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, refuse_existing, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_scale, refuse_existing, sides
 from dpkmeans.cli.options import (
     ANY,
     OWN,
@@ -21,6 +21,8 @@ from dpkmeans.cli.options import (
     Json,
     PublicCount,
     Reading,
+    ScaleText,
+    SchemaFile,
     Seed,
     Spending,
 )
@@ -40,6 +42,8 @@ def synopsis(
     epsilon: float,
     out: Path,
     bounds: BoundsText = None,
+    schema: SchemaFile = None,
+    scale: ScaleText = None,
     k: Clusters = 8,
     guarantee: GuaranteeName = "proved",
     n_records: PublicCount = None,
@@ -64,7 +68,7 @@ def synopsis(
     json:
         Print a description as JSON; the points are in the file.
     """
-    pairs = parse_bounds(bounds)
+    given = None if bounds is None and schema is not None else sides(parse_bounds(bounds))
     check_outputs(out, inputs=(data, *spending.files()))
     refuse_existing(out, force=force)
     from dpkmeans.session import FitRequest, run_synopsis
@@ -72,7 +76,9 @@ def synopsis(
     request = FitRequest(
         n_clusters=k,
         epsilon=epsilon,
-        bounds=pairs if isinstance(pairs, str) else sides(pairs),
+        bounds=given,
+        schema=schema,
+        scale=parse_scale(scale),
         n_records=n_records,
         guarantee=guarantee,
         random_state=seed,

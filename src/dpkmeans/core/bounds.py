@@ -44,6 +44,9 @@ class Bounds:
     to multiples of 2^-20. One divisor for all features keeps Euclidean geometry, and makes sums exact integers in
     grid units whose sensitivity is `side`.
 
+    `weights`, one per feature, say how much a difference in a feature counts: distances are those of the features
+    times their weights, and the longest side is the longest after weighing. Without them units are kept as they are.
+
     `from_data` says that the box was read from the records; no result with such a box is private.
 
     Guarantee: none of its own. It is public, and every sensitivity is taken from it.
@@ -56,6 +59,7 @@ class Bounds:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     from_data: bool = False
+    weights: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, bounds: Any, n_features: int) -> Bounds:
@@ -116,8 +120,13 @@ class Bounds:
                 raise BoundsError(f"lower must be below upper; {has} Did you mean {hi:g} to {lo:g}?", hint=_WHAT_TO_DO)
             if max(abs(lo), abs(hi)) > LIMIT:
                 raise BoundsError(f"bounds must lie within 2^500; {has} Rescale the feature.")
-        if 0 < max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) < 1 / LIMIT:
-            raise BoundsError("the longest side of the bounds must be at least 2^-500. Rescale the features.")
+        if self.weights is not None:
+            if len(self.weights) != len(self.lower):
+                raise BoundsError(f"there must be a weight per feature: {len(self.lower)}; got {len(self.weights)}.")
+            if not all(1 / LIMIT <= weight <= LIMIT for weight in self.weights):
+                raise BoundsError("weights must be positive numbers within 2^500.")
+        if 0 < self._longest() < 1 / LIMIT or self._longest() > 2 * LIMIT:
+            raise BoundsError("the longest side of the bounds must lie between 2^-500 and 2^501. Rescale the features.")
 
     def _with_a_side(self) -> Bounds:
         if not self.from_data and self.lower == self.upper:
@@ -133,20 +142,38 @@ class Bounds:
         return len(self.lower)
 
     @property
+    def widths(self) -> tuple[float, ...]:
+        """Width of each feature, in its own unit."""
+        return tuple(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True))
+
+    @property
     def longest_side(self) -> float:
-        """Length of the longest side: the unit of the grid's coordinates. 1 for a box that is a point."""
-        return max(hi - lo for lo, hi in zip(self.lower, self.upper, strict=True)) or 1.0
+        """Length of the longest side, after weighing: the unit of the grid's coordinates. 1 if the box is a point."""
+        return self._longest() or 1.0
+
+    def _longest(self) -> float:
+        return max(width * weight for width, weight in zip(self.widths, self._weights, strict=True))
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        return self.weights or (1.0,) * len(self.lower)
 
     @cached_property
-    def scale(self) -> float:
-        """Grid steps per unit of the data."""
-        return GRID / self.longest_side
+    def unit(self) -> FloatArray:
+        """One unit of the grid's coordinates in the unit of each feature, shape (d,)."""
+        units: FloatArray = self.longest_side / np.array(self._weights)
+        return units
+
+    @cached_property
+    def grid(self) -> FloatArray:
+        """What puts a number on the grid, shape (3, d): the lower ends, the upper ends, and grid steps per unit."""
+        return np.array([self.lower, self.upper, GRID / self.unit])
 
     @property
     def side(self) -> IntArray:
         """Each feature's side in whole grid steps, shape (d,): what one record can add to a sum, exactly."""
-        sides = np.asarray(self.upper) - np.asarray(self.lower)
-        steps: IntArray = np.rint(sides * self.scale).astype(np.int64)
+        lower, upper, scale = self.grid
+        steps: IntArray = np.rint((upper - lower) * scale).astype(np.int64)
         return steps
 
     @property
@@ -157,12 +184,12 @@ class Bounds:
 
     def from_unit(self, points: AnyArray) -> FloatArray:
         """Unit coordinates back in the units of the data, any shape (..., d)."""
-        out: FloatArray = np.asarray(self.lower) + np.asarray(points, np.float64) * self.longest_side
+        out: FloatArray = self.grid[0] + np.asarray(points, np.float64) * self.unit
         return out
 
     def unit_of(self, points: AnyArray) -> FloatArray:
         """Points in the units of the data as unit coordinates, neither clipped nor rounded, any shape (..., d)."""
-        out: FloatArray = (np.asarray(points, np.float64) - np.asarray(self.lower)) / self.longest_side
+        out: FloatArray = (np.asarray(points, np.float64) - self.grid[0]) / self.unit
         return out
 
     def clip_unit(self, points: FloatArray) -> FloatArray:

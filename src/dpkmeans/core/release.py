@@ -15,6 +15,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Release:
     """Released centroids, shape (k, d), in the units of the data, with what is guaranteed and what was spent.
 
     No array as long as the data can be reached from here; nothing in it is exact unless the label says so. `sizes` are
-    noisy, shape (k,); `spends` tell what was spent on what; `transcript` and `certificate` tell how it got there.
+    noisy, shape (k,); `spends` tell what was spent on what; `transcript` and `certificate` tell how it got there. Where
+    a `schema` says what the columns mean, `describe()` shows the centroids by column.
 
     Guarantee: `guarantee` says it; `summary()` says it in words. Everything computed from a release is post-processing.
 
@@ -61,6 +63,7 @@ class Release:
     transcript: tuple[PublishedZone, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
+    schema: Schema | None = None
     sizes: tuple[float, ...] | None = None
     certificate: Certificate | None = None
 
@@ -78,6 +81,40 @@ class Release:
     def names(self) -> tuple[str, ...]:
         """A name for each feature: its own, or `feature 0` and so on where it has none."""
         return self.feature_names or tuple(f"feature {j}" for j in range(self.bounds.n_features))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The centroids as a person reads them, one entry per column: dates as dates, categories as shares.
+
+        Shares of a category stand in the order of their size, so the first is the most likely level.
+
+        >>> import pandas as pd
+        >>> from dpkmeans import Boolean, DPKMeans, Number
+        >>> visits = pd.DataFrame({"age": [30, 50] * 500, "smoker": [True, False] * 500})
+        >>> schema = {"age": Number(0, 100), "smoker": Boolean()}
+        >>> release = DPKMeans(2, epsilon=1.0, schema=schema, scale="box").fit(visits).release_
+        >>> sorted(release.describe()[0])
+        ['age', 'smoker']
+        """
+        if self.schema is None:
+            return [dict(zip(self.names, centroid, strict=True)) for centroid in self.centroids.tolist()]
+        return [self.schema.readable(centroid) for centroid in self.centroids.tolist()]
+
+    def predict(self, X: Any, *, engine: Any = None) -> Any:
+        """Index of the nearest centroid of each record of `X`: a frame, array, file, Dask or Spark object, (n,).
+
+        Columns are found by name, with the schema of the fit. Not private: it tells where each record lies. A Dask
+        array gives a lazy Dask array, a Dask frame a lazy series, and a Spark frame the same frame with a column
+        `cluster`.
+
+        >>> import numpy as np
+        >>> from dpkmeans import DPKMeans
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.predict(X[:5]).shape
+        (5,)
+        """
+        from dpkmeans.engines.labels import open_for, predict
+
+        return predict(self, open_for(self, X, engine))
 
     def summary(self) -> str:
         """The guarantee in one sentence."""

@@ -16,8 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpkmeans.core.kinds import Kind, Number
+from dpkmeans.core.schema import Schema
 from dpkmeans.data.dialect import Dialect
-from dpkmeans.data.numbers import numbers, require_pyarrow
+from dpkmeans.data.encode import encode
+from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import SAME_COLUMNS
 from dpkmeans.data.source import Batch, Files, Piece
 from dpkmeans.data.spool import Unread
@@ -97,7 +100,7 @@ class CsvFile:
                 f"{label} of {self.path} does not hold numbers only.",
                 hint=self.hint
                 or _sentences(
-                    "Leave it out with {columns}, or convert it.",
+                    "Leave it out with {columns}, or declare its kind (category, date, boolean) with {schema}.",
                     f"If its numbers are written like {example}, write {{decimal={other!r}}}.",
                     header,
                 ),
@@ -114,6 +117,7 @@ class CsvPiece:
     """One CSV file, for a worker to read; its path is absolute. It cannot be split."""
 
     file: CsvFile
+    kinds: tuple[Kind, ...]
 
     @property
     def n_rows(self) -> None:
@@ -121,19 +125,22 @@ class CsvPiece:
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """As many records at a time as lie in a block of the file."""
-        return _numbers(self.file)
+        return _batches(self.file, self.kinds)
 
     def split(self, rows: int) -> Sequence[Piece]:
         return [self]
 
 
-def open_csv(paths: list[Path], files: Files) -> Unread:
-    """Numbers of the columns that were asked for. Only the first row of each file is read here."""
+def open_csv(paths: list[Path], files: Files, schema: Schema | None = None) -> Unread:
+    """The columns that were asked for, or those of the schema. Only the first row of each file is read here."""
     known = csv_files(paths, files)
+    kinds = (Number(),) * len(known[0].chosen) if schema is None else tuple(column.kind for column in schema.columns)
+    names = known[-1].names if schema is None else schema.coordinates
+    n_features = len(kinds) if schema is None else len(schema.coordinates)
     with_records = [file for file in known if file.has_records]
-    batches = (batch for file in with_records for batch in _numbers(file))
-    pieces = tuple(CsvPiece(replace(file, path=file.path.absolute())) for file in with_records)
-    return Unread(known[-1].names, len(known[0].chosen), files.nulls, batches, str(paths[0]), pieces)
+    batches = (batch for file in with_records for batch in _batches(file, kinds))
+    pieces = tuple(CsvPiece(replace(file, path=file.path.absolute()), kinds) for file in with_records)
+    return Unread(names, n_features, files.nulls, batches, str(paths[0]), pieces)
 
 
 def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
@@ -166,11 +173,15 @@ def dialect_of(files: Files) -> Dialect:
     return Dialect(files.delimiter, files.decimal, files.encoding, files.quote)
 
 
-def _numbers(file: CsvFile) -> Iterator[Batch]:
-    places = [f"{label} of {file.path}" for label in file.labels]
-    for batch in file.read([require_pyarrow().float64()] * len(places)):
-        columns = [numbers(column, place) for column, place in zip(batch.columns, places, strict=True)]
-        yield Batch(columns, lambda _, j: places[j])
+def _batches(file: CsvFile, kinds: Sequence[Kind]) -> Iterator[Batch]:
+    """Numbers are read as such, all else as text, of which the kind makes sense."""
+    pa = require_pyarrow()
+    labels = [f"{label} of {file.path}" for label in file.labels]
+    places = [label for label, kind in zip(labels, kinds, strict=True) for _ in kind.coordinates("")]
+    for batch in file.read([pa.float64() if isinstance(kind, Number) else pa.string() for kind in kinds]):
+        columns = zip(batch.columns, kinds, labels, strict=True)
+        encoded = [values for column, kind, label in columns for values in encode(column, kind, label)]
+        yield Batch(encoded, lambda _, j: places[j])
 
 
 def _has_header(path: Path, files: Files) -> bool:

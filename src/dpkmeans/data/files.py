@@ -6,6 +6,7 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpkmeans.core.schema import Schema
 from dpkmeans.data.csv import dialect_of, open_csv
 from dpkmeans.data.dialect import COMPRESSED
 from dpkmeans.data.numbers import require_pyarrow
@@ -21,8 +22,8 @@ _SEVERAL = "Check the path; for several files give a folder or a quoted pattern.
 _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 'visits/*.parquet'."
 
 
-def open_files(files: Files) -> Source | Unread:
-    """Look at the files' names, columns and types, not yet at their records."""
+def open_files(files: Files, schema: Schema | None = None) -> Source | Unread:
+    """Look at the files' names, columns and types, not yet at their records. A schema names the columns by itself."""
     checked_nulls(files.nulls)
     dialect_of(files)
     require_pyarrow()
@@ -30,7 +31,7 @@ def open_files(files: Files) -> Source | Unread:
     kinds = {is_parquet(path) for path in paths}
     if len(kinds) > 1:
         raise DataError(f"{paths[0].parent} holds both Parquet and CSV files. Give a pattern that names one kind.")
-    return parquet_source(paths, files) if kinds == {True} else open_csv(paths, files)
+    return parquet_source(paths, files, schema) if kinds == {True} else open_csv(paths, files, schema)
 
 
 def is_parquet(path: Path) -> bool:

@@ -14,6 +14,10 @@ from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.errors import DataError, DataTypeError, FileError
 
 REAL = "fiub"  # kinds of NumPy types that hold real numbers
+OTHER_KINDS = (
+    "Leave it out, or declare its kind with {schema}: Category('N', 'S') for texts, Date('2015-01-01', '2025-12-31') "
+    "for dates, Boolean() for yes and no."
+)
 
 
 def require_pyarrow() -> Any:
@@ -66,7 +70,7 @@ def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
     if kind == "c":
         raise DataTypeError(f"Complex data not supported: {place} must be real numbers.")
     if kind != "O":
-        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}. Convert or drop such columns.")
+        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}.", hint=OTHER_KINDS)
     try:
         try:
             return array.astype(np.float64)
@@ -74,10 +78,11 @@ def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
             return np.array([_as_float(value) for value in array.ravel()]).reshape(array.shape)
     except TypeError:
         raise DataTypeError(
-            f"argument must be a string or a number: {place} hold objects that are neither, or missing values."
+            f"argument must be a string or a number: {place} must be numbers; some entries are neither.",
+            hint=OTHER_KINDS,
         ) from None
     except ValueError:
-        raise DataTypeError(f"{place} must be numbers; some entries are text. Convert or drop such columns.") from None
+        raise DataTypeError(f"{place} must be numbers; some entries are text.", hint=OTHER_KINDS) from None
 
 
 def _as_float(value: Any) -> float:
@@ -94,10 +99,7 @@ def check_type(kind: Any, place: str) -> None:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     accepted = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     if not any(is_kind(kind) for is_kind in accepted):
-        raise DataTypeError(
-            f"{place} does not hold numbers only (its type is {kind}).",
-            hint="Leave it out with {columns}, or convert its text or dates.",
-        )
+        raise DataTypeError(f"{place} does not hold numbers only (its type is {kind}).", hint=OTHER_KINDS)
 
 
 def _of_arrow(column: Any, place: str) -> FloatArray:

@@ -10,11 +10,14 @@ from typing import Any, Literal
 import numpy as np
 
 from dpkmeans._typing import AnyArray
+from dpkmeans.core.kinds import Number
+from dpkmeans.core.schema import Schema
 from dpkmeans.data.files import open_files
+from dpkmeans.data.numbers import OTHER_KINDS
 from dpkmeans.data.source import Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
 from dpkmeans.data.spool import Unread, open_arrow_stream
-from dpkmeans.data.validate import as_records, frame_names, frame_records, is_frame
-from dpkmeans.errors import DataError
+from dpkmeans.data.validate import as_records, choose_columns, frame_columns, frame_names, frame_records, is_frame
+from dpkmeans.errors import DataError, SchemaError
 
 EngineName = Literal["memory", "stream", "dask", "spark"]
 LARGE_MAP = 2**28  # bytes from which a memory map is read again for each pass
@@ -23,12 +26,25 @@ _SPARK_NUMBERS = {"double", "float", "int", "bigint", "smallint", "tinyint", "bo
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Collection:
-    """A Dask array or frame, or a Spark frame: its records stay where they are."""
+    """A Dask array or frame, or a Spark frame: its records stay where they are.
+
+    Of a frame, the columns of the schema are used; `schema` is None for an array.
+    """
 
     records: Any
-    names: tuple[str, ...] | None
     n_features: int
     nulls: Nulls
+    schema: Schema | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the features, if they have any."""
+        return None if self.schema is None else self.schema.coordinates
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of a frame."""
+        return () if self.schema is None else self.schema.names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,19 +62,31 @@ class Opened:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Handed:
-    """What was handed over, which columns of it, and what becomes of missing values."""
+    """What was handed over, which columns of it are used, and what becomes of missing values."""
 
     records: Any
     columns: Sequence[str] | None
     nulls: Nulls
+    schema: Schema | None = None
 
 
-def open_records(X: Any, columns: Sequence[str] | None = None) -> Opened:
-    """Look at records without a pass over them. `columns` chooses and orders columns of what has names."""
-    nulls: Nulls = "refuse"
-    if isinstance(X, FrameSource):
-        X, columns, nulls = X.records, X.columns if columns is None else columns, checked_nulls(X.nulls)
-    return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls))
+def open_records(
+    X: Any, columns: Sequence[str] | None = None, *, schema: Schema | None = None, nulls: Nulls = "refuse"
+) -> Opened:
+    """Look at records without a pass over them.
+
+    `columns` chooses and orders columns of what has names; a `schema` does so by itself, and says of which kind they
+    are. `nulls` holds unless the records come with their own.
+    """
+    if isinstance(X, FrameSource | Files):
+        columns = X.columns if columns is None else columns
+        nulls = nulls if X.nulls == "refuse" else checked_nulls(X.nulls)
+        X = X.records if isinstance(X, FrameSource) else replace(X, nulls=nulls)
+    if schema is not None:
+        if columns is not None and tuple(columns) != schema.names:
+            raise SchemaError("a schema chooses the columns by itself. Leave out columns, or the schema.")
+        columns, schema = schema.names, schema.with_missing(nulls)
+    return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls, schema))
 
 
 def is_dask(X: Any) -> bool:
@@ -69,6 +97,16 @@ def is_dask(X: Any) -> bool:
 def is_spark(X: Any) -> bool:
     """Whether `X` is a Spark frame."""
     return type(X).__module__.startswith("pyspark.")
+
+
+def has_names(X: Any) -> bool:
+    """Whether the columns of `X` have names, or may have them, as those of a file."""
+    if isinstance(X, FrameSource):
+        X = X.records
+    if isinstance(X, Files):
+        return X.columns is None and X.header is not False
+    far = (is_dask(X) or is_spark(X)) and hasattr(X, "columns")
+    return far or isinstance(X, str | Path) or is_frame(X) or _is_arrow_stream(X)
 
 
 def _is_large_map(X: Any) -> bool:
@@ -91,7 +129,7 @@ def _open_files(handed: _Handed) -> Opened:
     files = X if isinstance(X, Files) else Files(X, nulls=handed.nulls)
     if handed.columns is not None:
         files = replace(files, columns=tuple(handed.columns))
-    return Opened(open_files(files), "stream", shared=True)
+    return Opened(open_files(files, handed.schema), "stream", shared=True)
 
 
 def _open_dask(handed: _Handed) -> Opened:
@@ -99,26 +137,29 @@ def _open_dask(handed: _Handed) -> Opened:
     if hasattr(X, "rechunk"):
         if X.ndim != 2:
             raise DataError(f"Expected 2D array, got {X.ndim}D array instead. Reshape it to (records, features).")
-        return Opened(Collection(X, None, int(X.shape[1]), handed.nulls), "dask")
+        _refuse_columns(handed)
+        return Opened(Collection(X, int(X.shape[1]), handed.nulls), "dask")
     if handed.columns is not None:
         missing = sorted(set(handed.columns) - set(X.columns))
         if missing:
             raise DataError(f"the frame has no column {missing[0]!r}.")
         X = X[list(handed.columns)]
-    return Opened(Collection(X, tuple(str(name) for name in X.columns), len(X.columns), handed.nulls), "dask")
+    schema = handed.schema or Schema.of_numbers(str(name) for name in X.columns)
+    return Opened(Collection(X, len(schema.coordinates), handed.nulls, schema), "dask")
 
 
 def _open_spark(handed: _Handed) -> Opened:
     names = tuple(handed.records.columns if handed.columns is None else handed.columns)
     types = dict(handed.records.dtypes)
-    for name in names:
+    schema = handed.schema or Schema.of_numbers(names)
+    for name, column in zip(names, schema.columns, strict=True):
         if name not in types:
             raise DataError(f"the frame has no column {name!r}.")
-        if types[name].split("(")[0] not in _SPARK_NUMBERS:
+        if isinstance(column.kind, Number) and types[name].split("(")[0] not in _SPARK_NUMBERS:
             raise DataError(
-                f"column {name!r} of the frame does not hold numbers (its type is {types[name]}). Leave it out."
+                f"column {name!r} of the frame does not hold numbers (its type is {types[name]}).", hint=OTHER_KINDS
             )
-    return Opened(Collection(handed.records, names, len(names), handed.nulls), "spark")
+    return Opened(Collection(handed.records, len(schema.coordinates), handed.nulls, schema), "spark")
 
 
 def _open_map(handed: _Handed) -> Opened:
@@ -126,17 +167,20 @@ def _open_map(handed: _Handed) -> Opened:
 
 
 def _open_frame(handed: _Handed) -> Opened:
-    frame, columns = handed.records, handed.columns
+    frame, columns, schema = handed.records, handed.columns, handed.schema
     if columns is None:
         names, records = frame_names(frame), as_records(frame)
     else:
-        names, records = tuple(columns), frame_records(frame, "the records", columns)
+        known = tuple(str(name) for name, _ in frame_columns(frame))
+        choose_columns("the frame", columns, known, len(known))
+        schema = schema or Schema.of_numbers(columns)
+        names, records = schema.coordinates, frame_records(frame, "the records", schema)
     whole = columns is None and handed.nulls == "refuse"
     return Opened(open_array(records, handed.nulls, names), "memory", records=records if whole else None)
 
 
 def _open_stream(handed: _Handed) -> Opened:
-    return Opened(open_arrow_stream(handed.records, handed.columns, handed.nulls), "stream")
+    return Opened(open_arrow_stream(handed.records, handed.columns, handed.nulls, handed.schema), "stream")
 
 
 def _open_iterable(handed: _Handed) -> Opened:
@@ -153,7 +197,10 @@ def _open_array(handed: _Handed) -> Opened:
 def _refuse_columns(handed: _Handed) -> None:
     if handed.columns is not None:
         kind = type(handed.records).__name__
-        raise DataError(f"columns are chosen by name, and {kind} has no names. Choose them before.")
+        raise DataError(
+            f"columns are chosen by name, and {kind} has no names.",
+            hint="Give a frame; or choose columns before, and give bounds as (lower, upper).",
+        )
 
 
 _OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[_Handed], Opened]], ...] = (

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.data.numbers import check_type, numbers, require_pyarrow
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.encode import check_type, encode_columns, places_of
+from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.source import Batch, Files, Piece, Source
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError, FileError, MissingFileError
@@ -23,7 +25,7 @@ class ParquetPiece:
     """Row groups of one Parquet file; `sizes` says how many rows each has. `path` is absolute: workers read it."""
 
     path: str
-    columns: tuple[str, ...]
+    schema: Schema
     row_groups: tuple[int, ...]
     sizes: tuple[int, ...]
 
@@ -39,9 +41,9 @@ class ParquetPiece:
         seen = 0
         try:
             with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
-                groups, names = list(self.row_groups), list(self.columns)
+                groups, names = list(self.row_groups), list(self.schema.names)
                 for batch in file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False):
-                    columns = [numbers(batch.column(name), f"column {name!r} of {self.path}") for name in self.columns]
+                    columns = encode_columns(self.schema, batch.column, self.path)
                     yield Batch(columns, lambda row, j, seen=seen: self._place(seen + row, j))  # type: ignore[misc]
                     seen += batch.num_rows
         except FileNotFoundError:
@@ -56,36 +58,39 @@ class ParquetPiece:
             n += size
             if n >= rows or stop == len(self.sizes):
                 run = slice(start, stop)
-                pieces.append(ParquetPiece(self.path, self.columns, self.row_groups[run], self.sizes[run]))
+                pieces.append(ParquetPiece(self.path, self.schema, self.row_groups[run], self.sizes[run]))
                 start, n = stop, 0
         return pieces
 
     def _place(self, row: int, j: int) -> str:
         group = self.row_groups[int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))]
-        return f"column {self.columns[j]!r} of {self.path}, row group {group},"
+        return f"{places_of(self.schema, self.path)[j]}, row group {group},"
 
 
-def parquet_source(paths: list[Path], files: Files) -> Source:
+def parquet_source(paths: list[Path], files: Files, schema: Schema | None = None) -> Source:
     """Look at the footers; the records are read in each pass."""
-    names: tuple[str, ...] | None = None
-    pieces = []
+    columns = files.columns if schema is None else schema.names
+    pieces: list[ParquetPiece] = []
     for path in paths:
         layout = parquet_layout(path)
-        if names is None:
-            chosen = choose_columns(path, files.columns, layout.names, len(layout.names))
-            names = tuple(layout.names[j] for j in chosen)
-        for name in names:
-            if name not in layout.names:
-                raise DataError(f"{path} has no column {name!r}, which {paths[0]} has.", hint=SAME_COLUMNS)
-            check_type(layout.types[layout.names.index(name)], f"column {name!r} of {path}")
-        extra = sorted(set(layout.names) - set(names))
-        if files.columns is None and extra:
+        if not pieces:
+            chosen = choose_columns(path, columns, layout.names, len(layout.names))
+            schema = schema or Schema.of_numbers(layout.names[j] for j in chosen)
+        assert schema is not None
+        for column in schema.columns:
+            if column.name not in layout.names:
+                raise DataError(f"{path} has no column {column.name!r}, which {paths[0]} has.", hint=SAME_COLUMNS)
+            check_type(layout.types[layout.names.index(column.name)], column.kind, f"column {column.name!r} of {path}")
+        extra = sorted(set(layout.names) - set(schema.names))
+        if columns is None and extra:
             raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
-        pieces.append(ParquetPiece(str(path.absolute()), names, tuple(range(len(layout.sizes))), layout.sizes))
-    assert names is not None
+        pieces.append(ParquetPiece(str(path.absolute()), schema, tuple(range(len(layout.sizes))), layout.sizes))
+    assert schema is not None
     if not any(piece.n_rows for piece in pieces):
         raise DataError(f"{paths[0]} has no records. Give a file with at least one record.")
-    return Source(tuple(piece for piece in pieces if piece.n_rows), names, len(names), files.nulls)
+    return Source(
+        tuple(piece for piece in pieces if piece.n_rows), schema.coordinates, len(schema.coordinates), files.nulls
+    )
 
 
 @dataclass(frozen=True)

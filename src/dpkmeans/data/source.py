@@ -14,7 +14,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray
-from dpkmeans.data.numbers import numbers, real_numbers
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.encode import encode_columns, places_of
+from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.validate import as_records
 from dpkmeans.errors import DataError, MethodError
 
@@ -93,14 +95,21 @@ class Batch:
         return np.column_stack([np.asarray(column, dtype=np.float64) for column in self.columns])
 
     def refuse_missing(self) -> None:
-        """Raise for the first column with a missing value."""
+        """Raise for the first column with a missing value, or an infinite one."""
         for j, column in enumerate(self.columns):
-            missing = np.isnan(np.asarray(column, dtype=np.float64))
+            values = real_numbers(np.asarray(column))
+            missing = np.isnan(values)
             if missing.any():
                 raise DataError(
                     f"{self.place(int(np.argmax(missing)), j)} has empty cells or NaN; records must not hold NaN.",
-                    hint="Drop or fill those records first, or put the middle of the bounds in their place with "
-                    "{nulls='midpoint'}.",
+                    hint="Drop or fill those records first; or put the middle of the bounds in their place with "
+                    "{nulls='midpoint'}, or a value of your choice with 'missing' in a schema.",
+                )
+            infinite = np.isinf(values)
+            if infinite.any():
+                raise DataError(
+                    f"{self.place(int(np.argmax(infinite)), j)} holds infinity; records must be finite.",
+                    hint="Drop or clip those records first, or write infinite='clip' for this column in a schema.",
                 )
 
 
@@ -205,12 +214,10 @@ def array_batch(array: AnyArray, names: tuple[str, ...] | None = None) -> Batch:
     )
 
 
-def arrow_batch(batch: Any, names: Sequence[str], whole: str) -> Batch:
+def arrow_batch(batch: Any, schema: Schema, whole: str) -> Batch:
     """Records of an Arrow record batch or table; `whole` is what errors call it."""
-    places = [f"column {name!r} of {whole}" for name in names]
-    return Batch(
-        [numbers(batch.column(name), place) for name, place in zip(names, places, strict=True)], lambda _, j: places[j]
-    )
+    places = places_of(schema, whole)
+    return Batch(encode_columns(schema, batch.column, whole), lambda _, j: places[j])
 
 
 def open_array(array: AnyArray, nulls: Nulls = "refuse", names: tuple[str, ...] | None = None) -> Source:

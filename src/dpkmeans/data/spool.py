@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.data.numbers import check_type, require_pyarrow
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.encode import check_type
+from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import ParquetPiece, parquet_layout
 from dpkmeans.data.source import Batch, HeldPiece, Nulls, Piece, Source, arrow_batch
 from dpkmeans.data.validate import choose_columns
@@ -81,20 +83,24 @@ class Spool:
         """What was written, to be read any number of times."""
         self._writer.close()
         layout = parquet_layout(self.path)
-        return ParquetPiece(str(self.path), layout.names, tuple(range(len(layout.sizes))), layout.sizes)
+        return ParquetPiece(
+            str(self.path), Schema.of_numbers(layout.names), tuple(range(len(layout.sizes))), layout.sizes
+        )
 
 
-def open_arrow_stream(stream: Any, columns: Sequence[str] | None = None, nulls: Nulls = "refuse") -> Unread:
-    """A record-batch reader, or anything with `__arrow_c_stream__`."""
+def open_arrow_stream(
+    stream: Any, columns: Sequence[str] | None = None, nulls: Nulls = "refuse", schema: Schema | None = None
+) -> Unread:
+    """A record-batch reader, or anything with `__arrow_c_stream__`. A schema names the columns by itself."""
     pa = require_pyarrow()
     whole = "the Arrow stream"
     reader = stream if isinstance(stream, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(stream)
     known = tuple(reader.schema.names)
-    chosen = choose_columns(whole, columns, known, len(known))
+    chosen = choose_columns(whole, columns if schema is None else schema.names, known, len(known))
     if len(set(known)) < len(known):
         raise DataError(f"{whole} has several columns of the same name. Rename them.")
-    names = tuple(known[j] for j in chosen)
-    for j in chosen:
-        check_type(reader.schema.field(j).type, f"column {known[j]!r} of {whole}")
-    batches = (arrow_batch(batch, names, whole) for batch in reader if batch.num_rows)
-    return Unread(names, len(names), nulls, batches, whole)
+    declared = schema or Schema.of_numbers(known[j] for j in chosen)
+    for j, column in zip(chosen, declared.columns, strict=True):
+        check_type(reader.schema.field(j).type, column.kind, f"column {known[j]!r} of {whole}")
+    batches = (arrow_batch(batch, declared, whole) for batch in reader if batch.num_rows)
+    return Unread(declared.coordinates, len(declared.coordinates), nulls, batches, whole)

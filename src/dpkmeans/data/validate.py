@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.encode import encode_columns
 from dpkmeans.data.numbers import REAL, numbers, plain_array, real_numbers
 from dpkmeans.errors import DataError, DataTypeError
 
@@ -42,14 +44,17 @@ def frame_names(X: Any) -> tuple[str, ...] | None:
     return names if any(texts) else None
 
 
-def frame_records(X: Any, whole: str, columns: Sequence[str] | None = None) -> AnyArray:
-    """Records of a frame, shape (n, d), float64: those of `columns`, in this order, or of all."""
+def frame_records(X: Any, whole: str, schema: Schema | None = None) -> AnyArray:
+    """Records of a frame as coordinates, shape (n, d), float64: of the columns of the schema, or of all as numbers."""
     held = list(frame_columns(X))
-    if columns is not None:
-        held = [held[j] for j in choose_columns(whole, columns, tuple(str(name) for name, _ in held), len(held))]
-    records: AnyArray = np.empty((len(X), len(held)), order="F")
-    for j, (name, values) in enumerate(held):
-        records[:, j] = numbers(values, f"column {name!r} of {whole}")
+    if schema is None:
+        columns = [numbers(values, f"column {name!r} of {whole}") for name, values in held]
+    else:
+        chosen = choose_columns(whole, schema.names, tuple(str(name) for name, _ in held), len(held))
+        columns = encode_columns(schema, {str(held[j][0]): held[j][1] for j in chosen}.__getitem__, whole)
+    records: AnyArray = np.empty((len(X), len(columns)), order="F")
+    for j, values in enumerate(columns):
+        records[:, j] = values
     return records
 
 

@@ -16,7 +16,10 @@ from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.encode import places_of
 from dpkmeans.data.numbers import plain_array, real_numbers
+from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, array_batch
 from dpkmeans.data.validate import frame_columns, frame_records, is_frame
 from dpkmeans.engines.block_engine import BlockEngine, Watch
@@ -76,12 +79,13 @@ class DaskEngine(BlockEngine):
         return cls(client, parts, bounds, **options)
 
     @classmethod
-    def of_collection(cls, client: Any, collection: Any, bounds: Bounds, nulls: Nulls, **options: Any) -> DaskEngine:
+    def of_collection(cls, client: Any, found: Collection, bounds: Bounds, **options: Any) -> DaskEngine:
         """A Dask array (n, d) or frame: its chunks are packed where they are."""
         from dask import delayed
 
         pack = delayed(pack_chunk, pure=False)
-        lazy = [pack(chunk, bounds, nulls, i) for i, chunk in enumerate(chunks_of(collection))]
+        chunks = chunks_of(found.records)
+        lazy = [pack(chunk, bounds, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)]
         return cls(client, client.compute(lazy), bounds, **options)
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
@@ -141,18 +145,19 @@ def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int 
     return blocks
 
 
-def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int) -> list[Block]:
+def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int, schema: Schema | None) -> list[Block]:
     """Pack a chunk of an array or a frame, on a worker."""
-    batch = chunk_batch(chunk, f"partition {part}")
+    batch = chunk_batch(chunk, f"partition {part}", schema)
     return [pack_batch(batch, bounds, nulls, part=part)] if batch.n else []
 
 
-def chunk_batch(chunk: Any, whole: str) -> Batch:
+def chunk_batch(chunk: Any, whole: str, schema: Schema | None = None) -> Batch:
     """The records of a chunk of an array or a frame; `whole` is what errors call it."""
     if not is_frame(chunk):
         return array_batch(real_numbers(plain_array(chunk)))
-    names = [name for name, _ in frame_columns(chunk)]
-    return Batch(frame_records(chunk, whole).T, lambda _, j: f"column {names[j]!r} of {whole}")
+    schema = schema or Schema.of_numbers(str(name) for name, _ in frame_columns(chunk))
+    places = places_of(schema, whole)
+    return Batch(frame_records(chunk, whole, schema).T, lambda _, j: places[j])
 
 
 def labels_of(blocks: Iterable[Block], centroids: FloatArray) -> AnyArray:

@@ -11,17 +11,17 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.schema import Schema
 from dpkmeans.data.open import Collection, EngineName, Opened, open_records
-from dpkmeans.data.source import ArrayPiece, Files, FrameSource, Source
+from dpkmeans.data.source import ArrayPiece, Files, FrameSource, Nulls, Source
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.cluster import Connection
 from dpkmeans.engines.config import Dask, Spark, Stream
-from dpkmeans.engines.dask import chunks_of
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.survey import (
     BatchTask,
     Survey,
-    over_dask_chunks,
+    over_dask_collection,
     over_dask_source,
     over_source,
     over_spark_frame,
@@ -45,10 +45,10 @@ def _nothing() -> None:
 class OpenedData:
     """Records that are ready for an engine. `records` holds them where they came as an array or a frame in memory.
 
-    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines. `reach` makes
-    sure that the workers are there, if there are any, and `close` lets go of them; so does the engine's. `survey` asks
-    the records as they are, before there is a box. `named` says that the caller named the columns, or that none has a
-    name.
+    `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines, as those of a
+    `collection` do. `reach` makes sure that the workers are there, if there are any, and `close` lets go of them; so
+    does the engine's. `survey` asks the records as they are, before there is a box. `named` says that the caller named
+    the columns, or that none has a name.
     """
 
     n_features: int
@@ -60,20 +60,28 @@ class OpenedData:
     reach: Callable[[], None] = _nothing
     close: Callable[[], None] = _nothing
     named: bool = True
+    collection: Collection | None = None
 
 
-def open_data(X: Any, engine: EngineSpec = None, *, columns: Sequence[str] | None = None) -> OpenedData:
+def open_data(
+    X: Any,
+    engine: EngineSpec = None,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    nulls: Nulls = "refuse",
+) -> OpenedData:
     """Records `X` for the engine that is forced, or the one that suits them. No pass over them yet.
 
-    `columns` chooses and orders columns by name, for everything that has names.
+    `columns` or a `schema` chooses and orders columns by name, for everything that has names; see `open_records`.
     """
     if isinstance(X, OpenedData):
         return X
-    forced = _as_value(engine)  # refuses what is no engine before the records are read
-    opened = _open(open_records(X, columns), forced)
+    forced = as_engine(engine)  # refuses what is no engine before the records are read
+    opened = _open(open_records(X, columns, schema=schema, nulls=nulls), forced)
     named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns
     has_names = opened.names is not None or isinstance(X, str | Path | Files)
-    return replace(opened, named=named_by is not None or not has_names)
+    return replace(opened, named=schema is not None or named_by is not None or not has_names)
 
 
 def _open(opened: Opened, forced: Stream | Dask | Spark | str | None) -> OpenedData:
@@ -83,10 +91,11 @@ def _open(opened: Opened, forced: Stream | Dask | Spark | str | None) -> OpenedD
                 f"a {opened.suits.title()} collection needs its own engine.", hint=f"Write {{engine={opened.suits!r}}}."
             )
         return _of_dask(opened.found, forced) if opened.suits == "dask" else _of_spark(opened.found, forced)
-    return _of_source(opened, _as_value(opened.suits) if forced is None else forced)
+    return _of_source(opened, as_engine(opened.suits) if forced is None else forced)
 
 
-def _as_value(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
+def as_engine(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
+    """An engine as a value, or "memory"; None where it is left to the records."""
     if engine is None or isinstance(engine, Stream | Dask | Spark) or engine == "memory":
         return engine
     if not isinstance(engine, str) or engine not in _KINDS:
@@ -149,37 +158,35 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
 
 
 def _of_dask(found: Collection, forced: Any) -> OpenedData:
-    X, spec = found.records, forced or Dask()
+    spec = forced or Dask()
     connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.dask import DaskEngine
 
-        return DaskEngine.of_collection(connection.open(), X, bounds, found.nulls, **_options(spec, connection))
+        return DaskEngine.of_collection(connection.open(), found, bounds, **_options(spec, connection))
 
     def survey(task: BatchTask[A]) -> A:
-        return over_dask_chunks(task, connection.open(), chunks_of(X), found.nulls, spec.worker_timeout)
+        return over_dask_collection(task, connection.open(), found, spec.worker_timeout)
 
     reach, close = connection.reach, connection.close
-    return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close)
+    return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close, collection=found)
 
 
 def _of_spark(found: Collection, forced: Any) -> OpenedData:
-    X, spec, names = found.records, forced or Spark(session=found.records.sparkSession), found.names or ()
+    spec = forced or Spark(session=found.records.sparkSession)
     connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.spark import SparkEngine
 
-        options = _options(spec, connection)
-        return SparkEngine.of_frame(connection.open(), X, bounds, names, found.nulls, **options)
+        return SparkEngine.of_frame(connection.open(), found, bounds, **_options(spec, connection))
 
     def survey(task: BatchTask[A]) -> A:
-        frame = X.select(*names)
-        return over_spark_frame(task, connection.open(), frame, found.nulls, spec.worker_timeout)
+        return over_spark_frame(task, connection.open(), found, spec.worker_timeout)
 
     reach, close = connection.reach, connection.close
-    return OpenedData(found.n_features, names, engine, survey, reach=reach, close=close)
+    return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close, collection=found)
 
 
 def _options(spec: Dask | Spark, connection: Connection) -> dict[str, Any]:

@@ -54,14 +54,14 @@ def write_batch(batch: Batch, bounds: Bounds, nulls: Nulls, tiles: Float32Array,
     """
     if len(batch.columns) != bounds.n_features:
         raise DataError(f"records have {len(batch.columns)} features; the bounds have {bounds.n_features}.")
-    lower, upper = np.array(bounds.lower), np.array(bounds.upper)
+    lower, upper, _ = bounds.grid
     held = batch.columns
     for j, values in enumerate([held] if isinstance(held, np.ndarray) else [column[None] for column in held]):
         columns = _as_float64(values)
         if nulls == "midpoint":
             middle = (lower + (upper - lower) / 2)[j : j + len(columns), None]
             columns = np.where(np.isnan(columns), middle, columns)
-        if quantise(columns, lower, upper, bounds.scale, 1 / GRID, tiles, start, j):
+        if quantise(columns, bounds.grid, 1 / GRID, tiles, start, j):
             batch.refuse_missing()
 
 

@@ -7,7 +7,7 @@ from the RDD's lineage.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -17,6 +17,8 @@ from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
@@ -74,12 +76,11 @@ class SparkEngine(BlockEngine):
         return cls(session, rdd.flatMap(read), bounds, **options)
 
     @classmethod
-    def of_frame(
-        cls, session: Any, frame: Any, bounds: Bounds, columns: Sequence[str], nulls: Nulls, **options: Any
-    ) -> SparkEngine:
+    def of_frame(cls, session: Any, found: Collection, bounds: Bounds, **options: Any) -> SparkEngine:
         """A Spark frame: its rows cross from Java to Python once, as Arrow batches, and are packed there."""
-        names = list(columns)
-        packed = frame.select(names).mapInArrow(_packer(names, bounds, nulls), "n int, tiles binary, failed string")
+        assert found.schema is not None
+        pack = _packer(found.schema, bounds, found.nulls)
+        packed = found.records.select(*found.columns).mapInArrow(pack, "n int, tiles binary, failed string")
         d = bounds.n_features
 
         def unpack(part: int, rows: Iterable[Any]) -> Iterator[Block | Failed]:
@@ -190,18 +191,18 @@ def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DPKMe
         yield part, n, None
 
 
-def _packer(names: list[str], bounds: Bounds, nulls: Nulls) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _packer(schema: Schema, bounds: Bounds, nulls: Nulls) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def pack(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         for batch in batches:
             if batch.num_rows:
                 try:
-                    block = pack_batch(arrow_batch(batch, names, "the Spark frame"), bounds, nulls)
+                    block = pack_batch(arrow_batch(batch, schema, "the Spark frame"), bounds, nulls)
                     row = {"n": block.n, "tiles": block.tiles.tobytes(), "failed": None}
                 except DataError as error:
                     row = {"n": 0, "tiles": None, "failed": json.dumps([error.message, error.hint])}
-                schema = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "string")])
-                yield pa.RecordBatch.from_pylist([row], schema=schema)
+                layout = pa.schema([("n", "int32"), ("tiles", "binary"), ("failed", "string")])
+                yield pa.RecordBatch.from_pylist([row], schema=layout)
 
     return pack

@@ -7,7 +7,7 @@ or extremes, so the answer is the same to the bit however the records are split.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -15,10 +15,12 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.schema import Schema
+from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, arrow_batch
 from dpkmeans.engines.block_tasks import Adds
 from dpkmeans.engines.cluster import on_worker, run_job
-from dpkmeans.engines.dask import PART_NUMBERS, add_up_all, chunk_batch
+from dpkmeans.engines.dask import PART_NUMBERS, add_up_all, chunk_batch, chunks_of
 from dpkmeans.errors import DPKMeansError
 
 A = TypeVar("A")
@@ -84,12 +86,12 @@ def over_dask_source(task: BatchTask[A], client: Any, source: Source, worker_tim
     return add_up_all(client, task, partial, worker_timeout)
 
 
-def over_dask_chunks(task: BatchTask[A], client: Any, chunks: Sequence[Any], nulls: Nulls, worker_timeout: float) -> A:
+def over_dask_collection(task: BatchTask[A], client: Any, found: Collection, worker_timeout: float) -> A:
     """The answer over the chunks of a Dask array or frame."""
     from dask import delayed
 
-    over = delayed(_over_chunk, pure=False)
-    partial = client.compute([over(task, chunk, nulls, part) for part, chunk in enumerate(chunks)])
+    over, chunks = delayed(_over_chunk, pure=False), chunks_of(found.records)
+    partial = client.compute([over(task, chunk, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)])
     return add_up_all(client, task, partial, worker_timeout)
 
 
@@ -102,18 +104,19 @@ def over_spark_source(task: BatchTask[A], session: Any, source: Source, worker_t
     return _reduced(session, task, partial, worker_timeout)
 
 
-def over_spark_frame(task: BatchTask[A], session: Any, frame: Any, nulls: Nulls, worker_timeout: float) -> A:
+def over_spark_frame(task: BatchTask[A], session: Any, found: Collection, worker_timeout: float) -> A:
     """The answer over the rows of a Spark frame, which cross from Java to Python as Arrow batches."""
-    names = list(frame.columns)
+    schema, nulls = found.schema, found.nulls
+    assert schema is not None
 
     def over(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        records = (arrow_batch(batch, names, "the Spark frame") for batch in batches if batch.num_rows)
+        records = (arrow_batch(batch, schema, "the Spark frame") for batch in batches if batch.num_rows)
         answer = pickle.dumps(_or_error(lambda: over_batches(task, records, nulls)))
         yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], ["answer"])
 
-    answers = frame.mapInArrow(over, "answer binary").rdd
+    answers = found.records.select(*found.columns).mapInArrow(over, "answer binary").rdd
     partial = answers.map(lambda row: pickle.loads(row.answer))  # noqa: S301 (made by `over`)
     return _reduced(session, task, partial, worker_timeout)
 
@@ -122,8 +125,8 @@ def _over_piece(task: BatchTask[A], piece: Piece, nulls: Nulls) -> A:
     return over_batches(task, on_worker(piece.batches(ROWS)), nulls)
 
 
-def _over_chunk(task: BatchTask[A], chunk: Any, nulls: Nulls, part: int) -> A:
-    batch = chunk_batch(chunk, f"partition {part}")
+def _over_chunk(task: BatchTask[A], chunk: Any, nulls: Nulls, part: int, schema: Schema | None) -> A:
+    batch = chunk_batch(chunk, f"partition {part}", schema)
     return over_batches(task, [batch] if batch.n else [], nulls)
 
 

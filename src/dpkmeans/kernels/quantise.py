@@ -17,20 +17,12 @@ def grid_point(x: float, low: float, high: float, scale: float, step: float) -> 
 
 
 @compiled
-def quantise(
-    columns: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    scale: float,
-    step: float,
-    tiles: Float32Array,
-    start: int,
-    feature: int,
-) -> int:
+def quantise(columns: FloatArray, grid: FloatArray, step: float, tiles: Float32Array, start: int, feature: int) -> int:
     """Clip the columns, shape (m, n), shift, scale and round them, and write them into tiles as multiples of `step`.
 
-    They become features `feature` to `feature + m - 1` of points `start` to `start + n - 1`. Returns how many entries
-    are NaN; what these become has no meaning. Each entry depends on itself and on the bounds alone.
+    `grid` is that of the bounds: lower ends, upper ends and scales. The columns become features `feature` to
+    `feature + m - 1` of points `start` to `start + n - 1`. Returns how many entries are not finite; what these become
+    has no meaning. Each entry depends on itself and on the bounds alone.
     """
     m, n = columns.shape
     head = min(-start % LANES, n)
@@ -38,15 +30,16 @@ def quantise(
     missing = 0
     for t in range(whole):
         for j in range(m):
-            low, high = lower[feature + j], upper[feature + j]
+            low, high, scale = grid[0, feature + j], grid[1, feature + j], grid[2, feature + j]
             for w in range(LANES):  # a loop of fixed length becomes a few vector instructions
                 x = columns[j, head + t * LANES + w]
-                missing += x != x
+                missing += not abs(x) < np.inf
                 tiles[(start + head) // LANES + t, feature + j, w] = grid_point(x, low, high, scale, step)
     for r in range(n - whole * LANES):  # before and after the whole tiles
         i = r if r < head else r + whole * LANES
         for j in range(m):
-            x, low, high = columns[j, i], lower[feature + j], upper[feature + j]
-            missing += x != x
+            low, high, scale = grid[0, feature + j], grid[1, feature + j], grid[2, feature + j]
+            x = columns[j, i]
+            missing += not abs(x) < np.inf
             tiles[(start + i) // LANES, feature + j, (start + i) % LANES] = grid_point(x, low, high, scale, step)
     return missing

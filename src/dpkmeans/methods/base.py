@@ -14,6 +14,7 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Claim, Guarantee, claim_of, guarantee_of
 from dpkmeans.core.release import PublishedZone, Release
+from dpkmeans.core.schema import Schema
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -58,6 +59,7 @@ class Released(Protocol):
     epsilon_promised: float | None
     spends: tuple[Spend, ...]
     feature_names: tuple[str, ...] | None
+    schema: Schema | None
 
 
 def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Ledger, rng: Randomness) -> Release:
@@ -69,10 +71,10 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
     claim = claim_of(method)
     guarantee = guarantee_of(claim, engine.bounds, rng)
     promised = None if ledger.promised is None else float(ledger.promised)
-    spends, n_passes, names = ledger.spends, outcome.n_passes, None
+    spends, n_passes, names, schema = ledger.spends, outcome.n_passes, None, None
     if engine.released and isinstance(engine, Released):
         guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
-        n_passes, names = 0, engine.feature_names
+        n_passes, names, schema = 0, engine.feature_names, engine.schema
     centroids = engine.bounds.from_unit(np.array(outcome.centroids, dtype=np.float64))
     if "proved" in (claim.label, guarantee.label):
         centroids = np.clip(centroids, engine.bounds.lower, engine.bounds.upper)
@@ -89,6 +91,7 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
         transcript=outcome.transcript,
         parameters={name: _plain(value) for name, value in outcome.parameters.items()},
         feature_names=names,
+        schema=schema,
         sizes=None if outcome.sizes is None else tuple(map(float, outcome.sizes)),
         certificate=outcome.certificate,
     )

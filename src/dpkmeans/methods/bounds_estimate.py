@@ -14,6 +14,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
+from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.source import Batch
 from dpkmeans.engines.block_engine import MAX_RECORDS
 from dpkmeans.engines.survey import Survey
@@ -58,22 +59,21 @@ class CellCounts:
     A missing value (NaN) adds nothing: there is no box yet whose middle could take its place.
     """
 
-    n_features: int
+    features: tuple[int, ...]
 
     @property
     def sensitivity(self) -> Sensitivity:
         """One record adds 1 in at most one cell of each feature, which is a row."""
-        d = self.n_features
+        d = len(self.features)
         return Sensitivity(d, d, 1, 1, (1,) * CELLS, one_row=d == 1)
 
     def zero(self) -> IntArray:
-        return np.zeros((self.n_features, CELLS), dtype=np.int64)
+        return np.zeros((len(self.features), CELLS), dtype=np.int64)
 
     def take(self, total: IntArray, batch: Batch) -> IntArray:
-        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
-            values = batch.rows().astype(np.float64, copy=False)
-        for j, column in enumerate(values.T):
-            total[j] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
+        for row, j in enumerate(self.features):
+            column = real_numbers(np.asarray(batch.columns[j]))
+            total[row] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:
@@ -81,9 +81,9 @@ class CellCounts:
         return a
 
 
-def histogram(survey: Survey, n_features: int) -> Exact[IntArray]:
-    """Records per feature and cell, shape (d, CELLS), over all that `survey` asks."""
-    counts = CellCounts(n_features)
+def histogram(survey: Survey, features: Sequence[int]) -> Exact[IntArray]:
+    """Records per feature and cell, shape (m, CELLS), over all that `survey` asks."""
+    counts = CellCounts(tuple(features))
     return Exact(survey(counts), counts.sensitivity)
 
 
@@ -148,7 +148,7 @@ def check_share(epsilon: Epsilon, n_features: int, n_records: int | None) -> Non
 
 def estimate_bounds(
     survey: Survey,
-    n_features: int,
+    features: Sequence[int],
     epsilon: Epsilon,
     *,
     ledger: Ledger,
@@ -157,6 +157,8 @@ def estimate_bounds(
 ) -> BoundsEstimate:
     """A box around most of the records that `survey` asks; cells with few records are left outside.
 
+    `features` says which features it is for, by number, and `names` what they are called.
+
     Each end is zero, or 1, 2 or 5 times a power of ten, so far from zero the box may be much too wide; a public box is
     better.
 
@@ -164,7 +166,7 @@ def estimate_bounds(
     ----------------
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
-    noisy = Laplace(epsilon).release(histogram(survey, n_features), ledger=ledger, rng=rng, label=LABEL)
+    noisy = Laplace(epsilon).release(histogram(survey, features), ledger=ledger, rng=rng, label=LABEL)
     return box_of(noisy, epsilon, names)
 
 

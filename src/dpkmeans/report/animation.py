@@ -57,9 +57,12 @@ class _View:
 
     def discs(self, balls: Balls) -> list[tuple[float, float, float, float]]:
         """A ball projects to a disc of its radius, drawn as an ellipse if the two scales differ."""
-        radii = balls.radius.tolist()
-        found = zip(self.places(balls.center), radii, strict=True)
-        return [(x, y, _short(r * self.across), _short(r * self.down)) for (x, y), r in found]
+        right, up = (
+            balls.radii[:, self.x] * self.across,
+            balls.radii[:, self.x if self.y is None else self.y] * self.down,
+        )
+        found = zip(self.places(balls.center), right.tolist(), up.tolist(), strict=True)
+        return [(x, y, _short(a), _short(b)) for (x, y), a, b in found]
 
 
 def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None:

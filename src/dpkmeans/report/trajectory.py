@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.synopsis.kmeans import means
@@ -17,10 +18,14 @@ MAX_LLOYD_FRAMES = 200
 
 @dataclass(frozen=True, eq=False)
 class Balls:
-    """Balls around `center`, shape (k, d), with `radius`, shape (k,), in the units of the data."""
+    """Balls around `center`, shape (k, d), in the units of the data.
+
+    `radii`, shape (k, d), has the radius in the unit of each feature: where features are weighed, a ball looks like an
+    ellipse.
+    """
 
     center: FloatArray
-    radius: FloatArray
+    radii: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,7 @@ def _of_transcript(release: Release) -> list[AnimationFrame]:
         released = _released_centroids(zones)
         what = "zones" if released is None else "each centroid was drawn from its zone"
         words = f"Step {t} of {steps[-1][0]}: {what}"
-        frames.append(AnimationFrame(words, released, _balls(zones)))
+        frames.append(AnimationFrame(words, released, _balls(zones, release.bounds)))
     return [*frames, AnimationFrame("Released centroids", release.centroids)]
 
 
@@ -67,9 +72,9 @@ def _of_certificate(release: Release, certificate: Certificate) -> list[Animatio
         if released is None:
             break
         middles = means(points, centroids)
-        radius = np.linalg.norm(middles - centroids, axis=1) * box.longest_side
+        radii = np.linalg.norm(middles - centroids, axis=1)[:, None] * box.unit
         words = f"Step {t} of {steps[-1][0]}: each centroid was drawn from its sampling zone"
-        frames.append(AnimationFrame(words, released, _balls(zones), Balls(box.from_unit(middles), radius)))
+        frames.append(AnimationFrame(words, released, _balls(zones, box), Balls(box.from_unit(middles), radii)))
         centroids = box.unit_of(released)
     if certificate.lloyd_start is not None:
         centroids = certificate.lloyd_start
@@ -100,5 +105,6 @@ def _released_centroids(zones: list[PublishedZone]) -> FloatArray | None:
     return np.array(places, np.float64) if len(places) == len(zones) else None
 
 
-def _balls(zones: list[PublishedZone]) -> Balls:
-    return Balls(np.array([zone.center for zone in zones]), np.array([zone.radius for zone in zones]))
+def _balls(zones: list[PublishedZone], box: Bounds) -> Balls:
+    radius = np.array([[zone.radius] for zone in zones])
+    return Balls(np.array([zone.center for zone in zones]), radius * (box.unit / box.longest_side))

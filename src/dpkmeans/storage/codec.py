@@ -16,6 +16,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee, as_label
+from dpkmeans.core.schema import Schema
 
 DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -54,8 +55,9 @@ def decode_guarantee(plain: dict[str, Any]) -> Guarantee:
 
 
 def encode_bounds(bounds: Bounds) -> dict[str, Any]:
-    """The two corners of the box."""
-    return {"lower": list(bounds.lower), "upper": list(bounds.upper)}
+    """The two corners of the box, and the weights of the features where there are some."""
+    weights = {} if bounds.weights is None else {"weights": list(bounds.weights)}
+    return {"lower": list(bounds.lower), "upper": list(bounds.upper), **weights}
 
 
 def decode_bounds(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
@@ -64,6 +66,7 @@ def decode_bounds(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
         tuple(map(read_float, plain["lower"])),
         tuple(map(read_float, plain["upper"])),
         from_data=guarantee.bounds == "from data",
+        weights=tuple(map(read_float, plain["weights"])) if "weights" in plain else None,
     )
 
 
@@ -82,6 +85,18 @@ def decode_spends(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
 def decode_names(names: list[str] | None) -> tuple[str, ...] | None:
     """Feature names out of a file."""
     return None if names is None else tuple(map(read_text, names))
+
+
+def decode_schema(plain: Any, bounds: Bounds, names: tuple[str, ...] | None) -> Schema | None:
+    """A schema out of a file; it must give the names and the bounds beside it."""
+    if plain is None:
+        return None
+    schema = Schema.from_dict(plain)
+    ends = zip(bounds.lower, bounds.upper, strict=True)
+    known = [side is None or side == end for side, end in zip(schema.sides, ends, strict=True)]
+    if schema.coordinates != names or not all(known):
+        raise ValueError("a schema that does not fit the features")
+    return schema
 
 
 def encode_certificate(certificate: Certificate) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from dpkmeans.storage.json_files import read_lines, write_lines
 
 KIND = "dpkmeans model"
 TRANSCRIPT_KIND = "dpkmeans transcript"
-VERSION = 1
+VERSION = 2  # 2: a schema, and weights of features
+TRANSCRIPT_VERSION = 1
 MARGIN = 1e-6  # of the longest side, by which a centroid may lie outside the box: rounding
 
 
@@ -30,6 +31,8 @@ def encode_release(release: Release) -> dict[str, Any]:
         "feature_names": None if release.feature_names is None else list(release.feature_names),
         "guarantee": codec.encode_guarantee(release.guarantee, release.epsilon_spent),
         "bounds": codec.encode_bounds(release.bounds),
+        "schema": None if release.schema is None else release.schema.to_dict(),
+        "clusters": None if release.schema is None else [_readable(cluster) for cluster in release.describe()],
         "epsilon_promised": release.epsilon_promised,
         "epsilon_spent": release.epsilon_spent,
         "spends": codec.encode_spends(release.spends),
@@ -48,7 +51,7 @@ def decode_release(content: dict[str, Any]) -> Release:
         guarantee = codec.decode_guarantee(content["guarantee"])
         bounds = codec.decode_bounds(content["bounds"], guarantee)
         k, sizes, certificate = len(content["centroids"]), content["sizes"], content["certificate"]
-        promised = content["epsilon_promised"]
+        promised, names = content["epsilon_promised"], codec.decode_names(content["feature_names"])
         release = Release(
             centroids=codec.read_matrix(content["centroids"], (k, bounds.n_features)),
             method=codec.read_text(content["method"]),
@@ -61,7 +64,8 @@ def decode_release(content: dict[str, Any]) -> Release:
             converged=None if content["converged"] is None else codec.read_bool(content["converged"]),
             transcript=tuple(map(_decode_zone, content["transcript"])),
             parameters=dict(content["parameters"]),
-            feature_names=codec.decode_names(content["feature_names"]),
+            feature_names=names,
+            schema=codec.decode_schema(content.get("schema"), bounds, names),
             sizes=None if sizes is None else tuple(map(codec.read_float, sizes)),
             certificate=None if certificate is None else codec.decode_certificate(certificate, bounds, k),
         )
@@ -74,12 +78,12 @@ def decode_release(content: dict[str, Any]) -> Release:
 
 def save_transcript(path: str | Path, transcript: tuple[PublishedZone, ...]) -> None:
     """Write a transcript: a line that says what the file is, then one JSON object per zone."""
-    write_lines(path, TRANSCRIPT_KIND, VERSION, _encode_zones(transcript))
+    write_lines(path, TRANSCRIPT_KIND, TRANSCRIPT_VERSION, _encode_zones(transcript))
 
 
 def read_transcript(path: str | Path) -> tuple[PublishedZone, ...]:
     """Read a transcript file; checks that its lines fit together and every number is finite."""
-    lines = read_lines(path, TRANSCRIPT_KIND, VERSION)
+    lines = read_lines(path, TRANSCRIPT_KIND, TRANSCRIPT_VERSION)
     try:
         zones = tuple(map(_decode_zone, lines))
     except codec.DAMAGED:
@@ -103,13 +107,18 @@ def _check_claims(release: Release) -> None:
     guarantee, bounds = release.guarantee, release.bounds
     if guarantee.label != "proved":
         return
-    margin = bounds.longest_side * MARGIN
+    margin = bounds.unit * MARGIN
     lower, upper = np.array(bounds.lower) - margin, np.array(bounds.upper) + margin
     inside = bool(((lower <= release.centroids) & (release.centroids <= upper)).all())
     exact = not guarantee.seeded and guarantee.bounds != "from data" and guarantee.arithmetic == "exact integers"
     within = release.epsilon_promised is None or release.epsilon_spent <= release.epsilon_promised
     if not (inside and exact and within):
         raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")
+
+
+def _readable(cluster: dict[str, Any]) -> dict[str, Any]:
+    """A described centroid with dates as text; for readers of the file, not read again."""
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in cluster.items()}
 
 
 def _encode_zones(transcript: tuple[PublishedZone, ...]) -> Iterator[dict[str, Any]]:

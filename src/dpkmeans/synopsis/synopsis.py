@@ -18,6 +18,7 @@ from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.core.release import Release
+from dpkmeans.core.schema import Schema
 from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import FileError
@@ -32,7 +33,7 @@ from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
-VERSION = 1
+VERSION = 2  # 2: a schema, and weights of features
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,7 @@ class Synopsis:
     epsilon_promised: float | None
     kind: str
     feature_names: tuple[str, ...] | None = None
+    schema: Schema | None = None
     released = True
 
     @property
@@ -200,6 +202,7 @@ class Synopsis:
             "spends": codec.encode_spends(self.spends),
             "epsilon_promised": self.epsilon_promised,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "schema": None if self.schema is None else self.schema.to_dict(),
         }
         write_json(path, KIND, VERSION, content)
 
@@ -222,6 +225,7 @@ class Synopsis:
         try:
             guarantee = codec.decode_guarantee(content["guarantee"])
             bounds = codec.decode_bounds(content["bounds"], guarantee)
+            names = codec.decode_names(content["feature_names"])
             synopsis = cls(
                 WeightedPoints(*codec.decode_points(content, bounds)),
                 bounds,
@@ -229,7 +233,8 @@ class Synopsis:
                 codec.decode_spends(content["spends"]),
                 None if content["epsilon_promised"] is None else codec.read_float(content["epsilon_promised"]),
                 codec.read_text(content["kind"]),
-                codec.decode_names(content["feature_names"]),
+                names,
+                codec.decode_schema(content.get("schema"), bounds, names),
             )
             synopsis._check_claims()
             return synopsis
