@@ -274,7 +274,7 @@ def _check_estimable(request: FitRequest, data: OpenedData, share: Epsilon, n_un
         raise MethodError(
             "needs the columns by name: an id among them would be taken for a feature, and paid for.",
             parameter="bounds_epsilon",
-            hint="Name them in a {schema}, such as {{'age': Number(), 'income': Number()}}, or with {columns}.",
+            hint="Name them with {columns}, or in a {schema}, where Number() without ends is a number to be estimated.",
         )
     if data.n_features > 1 and isinstance(request.scale, str) and request.scale == AUTO:
         raise SchemaError(

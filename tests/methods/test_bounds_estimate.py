@@ -182,7 +182,7 @@ def test_the_command_estimates_bounds_when_asked(tmp_path, capsys):
     data, model = tmp_path / "x.csv", tmp_path / "model.json"
     np.savetxt(data, X, delimiter=",", header="a,b", comments="")
     asked = ["fit", str(data), "--columns", "a,b", "--k", "2", "--epsilon", "1", "--out", str(model)]
-    assert main([*asked, "--bounds-epsilon", "0.2"]) == 0
+    assert main([*asked, "--bounds-epsilon", "0.2", "--scale", "none"]) == 0
     assert Release.load(model).guarantee.bounds == "estimated"
     assert Release.load(model).bounds.upper == (100.0, 100.0)
     asked = [*asked, "--force"]

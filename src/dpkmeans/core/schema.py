@@ -21,7 +21,7 @@ MAX_WIDTH_RATIO = 10.0
 """Above this ratio of two widths a caller has to say how features are scaled: the narrower one would add at most a
 hundredth to a squared distance."""
 
-_HOW = "Write, say, {{'age': Number(0, 120), 'region': Category('N', 'S')}}, or {{'age': (0, 120)}} for numbers alone."
+_HOW = "Write, say, dict(age=Number(0, 120), region=Category('N', 'S')), or dict(age=(0, 120)) for numbers alone."
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def check_scale(scale: Any) -> None:
 
 SCALES = (
     "Write {scale='box'} to give every feature the same say, whatever its width; {scale=None} to keep units, so that "
-    "the widest feature decides most; or weigh columns by name on top of that, as in scale={{'age': 2.0}} or "
-    "--scale age=2."
+    "the widest feature decides most; or weigh columns by name on top of that: scale=dict(age=2.0), "
+    "in the command --scale age=2."
 )
 
 
