@@ -15,7 +15,7 @@ from dpkmeans.errors import BudgetError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import SecureNoise
 
-RECORDS = np.random.default_rng(0).random((300, 2))
+RECORDS = np.random.default_rng(0).random((10_000, 2))
 
 
 def test_entries_add_up_and_keep_their_order():

@@ -33,7 +33,7 @@ store.dataset("visits")
 
 def fit(ledger):
     model = DPKMeans(2, bounds=(0, 1), epsilon=1.0, method="su", ledger=ledger, dataset="visits")
-    release = model.fit(np.random.default_rng(0).random((300, 2))).release_
+    release = model.fit(np.random.default_rng(0).random((10_000, 2))).release_
     assert (release.guarantee.label, release.epsilon_spent) == ("proved", 1.0)
 
 def in_child(work):

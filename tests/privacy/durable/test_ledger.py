@@ -26,7 +26,7 @@ from dpkmeans.privacy.durable.hash_chain import LedgerEntry, verify
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
 
-RECORDS = np.random.default_rng(0).random((300, 2))
+RECORDS = np.random.default_rng(0).random((10_000, 2))
 
 
 @pytest.fixture
@@ -511,7 +511,7 @@ def test_eight_writers_survive_forty_kills():
 
 @pytest.mark.parametrize("promised", [None, 1.0])
 def test_a_ledger_in_memory_under_a_durable_account_reserves_in_both_or_spends_nothing(store, promised):
-    X = np.random.default_rng(0).random((300, 2))
+    X = np.random.default_rng(0).random((10_000, 2))
     total = float(store.dataset("visits").remaining)
     ledger = Ledger(5 * total, parent=store.account("visits", promised=promised))
     with pytest.raises(BudgetError):
