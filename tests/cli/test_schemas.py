@@ -38,6 +38,7 @@ CALLS = {
     "ledger-verify": ("ledger verify ledger.db",),
     "methods": ("methods",),
     "demo": ("demo --out demo.html",),
+    "schema": ("schema visits.csv --header", "schema visits.csv --no-header --out schema.toml --force"),
     "audit": ("audit laplace --runs 64 --jobs 1",),
     "reproduce": (
         "reproduce --dataset tiny --k 2 --runs 2 --epsilons 0.5 --methods posterior,prior,su --jobs 1 --out results",

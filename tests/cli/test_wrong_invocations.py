@@ -33,6 +33,19 @@ def make_folder(place: Path) -> None:
         "names_only.csv": ["east,north"],
         "empty.csv": [],
     }
+    schemas = {
+        "unfilled.toml": '[east]\nkind = "number"\nlower = "?"\nupper = 100\n',
+        "broken.toml": "[east\n",
+        "kind.toml": '[east]\nkind = "numeric"\nlower = 0\nupper = 100\n',
+        "reversed.toml": '[east]\nkind = "number"\nlower = 100\nupper = 0\n',
+        "typo.toml": '[east]\nkind = "number"\nmin = 0\nmax = 100\n',
+        "absent.toml": '[est]\nkind = "number"\nlower = 0\nupper = 100\n',
+        "dates.toml": '[name]\nkind = "date"\nlower = "2015-01-01"\nupper = "2025-12-31"\n',
+        "wide.toml": '[east]\nkind = "number"\nlower = 0\nupper = 100\n[name]\nkind = "category"\nlevels = ["a"]\n',
+        "open.toml": '[east]\nkind = "number"\n[north]\nkind = "number"\n',
+    }
+    for name, text in schemas.items():
+        (place / name).write_text(text)
     for name, lines in texts.items():
         (place / name).write_text("".join(f"{line}\n" for line in lines))
     (place / "latin.csv").write_bytes("größe,north\n1,2\n".encode("latin-1"))
@@ -60,8 +73,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fitt visits.csv",
         2,
-        'Unknown command "fitt". Did you mean "fit"? Available commands: fit, predict, show, report, synopsis, '
-        "explore, plan, ledger, ... Try: dpkmeans --help",
+        'Unknown command "fitt". Did you mean "fit"? Available commands: fit, schema, predict, show, report, synopsis, '
+        "explore, plan, ... Try: dpkmeans --help",
     ),
     ("fit", 2, "DATA is missing. Try: dpkmeans fit --help"),
     (
@@ -108,16 +121,19 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --columns east,north --epsilon 1",
         2,
-        "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: an "
-        "age lies in 0:120, a share in 0:1. Write LOW:HIGH, such as 0:1, or one pair per feature, such as 0:10,-5:5, "
-        'or "from data" (not private). If you know none, --bounds-epsilon 0.1 spends that much of epsilon on a '
+        "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "
+        "an age lies in 0:120, a share in 0:1. Write bounds by name, such as age=0:120,income=0:2e5, which also "
+        "chooses the columns; LOW:HIGH for all features, such as 0:1; one pair per feature, such as 0:10,-5:5; or "
+        '"from data" (not private). Columns that are no numbers are described with --schema. '
+        "If you know no bounds, --bounds-epsilon 0.1 spends that much of epsilon on a "
         "private estimate.",
     ),
     (
         "fit visits.csv --columns east,north --epsilon 1 --bounds 0-100",
         2,
-        "--bounds cannot be read; got '0-100'. Write LOW:HIGH, such as 0:1, or one pair per feature, such as "
-        '0:10,-5:5, or "from data" (not private).',
+        "--bounds cannot be read; got '0-100'. Write bounds by name, such as age=0:120,income=0:2e5, which also "
+        "chooses the columns; LOW:HIGH for all features, such as 0:1; one pair per feature, such as 0:10,-5:5; or "
+        '"from data" (not private).',
     ),
     (
         "fit visits.csv --columns east,north --epsilon 1 --bounds 100:0",
@@ -251,8 +267,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --header --bounds-epsilon 0.1 --epsilon 1",
         4,
-        "column 'name' of visits.csv does not hold numbers only. Leave it out with --columns, or convert it. If its "
-        "numbers are written like 1,5, write --decimal ','.",
+        "column 'name' of visits.csv does not hold numbers only. Leave it out with --columns, or declare its kind "
+        "(category, date, boolean) with --schema. If its numbers are written like 1,5, write --decimal ','.",
     ),
     (
         f"{FIT} --workers 2",
@@ -368,14 +384,15 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --header --bounds 0:100 --epsilon 1",
         4,
-        "column 'name' of visits.csv does not hold numbers only. Leave it out with --columns, or convert it. If its "
-        "numbers are written like 1,5, write --decimal ','.",
+        "column 'name' of visits.csv does not hold numbers only. Leave it out with --columns, or declare its kind "
+        "(category, date, boolean) with --schema. If its numbers are written like 1,5, write --decimal ','.",
     ),
     (
         "fit visits.csv --no-header --bounds 0:100 --epsilon 1",
         4,
-        "column number 0 of visits.csv does not hold numbers only. Leave it out with --columns, or convert it. If "
-        "its numbers are written like 1,5, write --decimal ','. If the first row holds names, write --header.",
+        "column number 0 of visits.csv does not hold numbers only. Leave it out with --columns, or declare its "
+        "kind (category, date, boolean) with --schema. If its numbers are written like 1,5, write --decimal ','. "
+        "If the first row holds names, write --header.",
     ),
     (
         "fit semicolons.csv --columns east,north --bounds 0:100 --epsilon 1",
@@ -392,14 +409,15 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit german.csv --header --delimiter ';' --bounds 0:100 --epsilon 1",
         4,
-        "column 'east' of german.csv does not hold numbers only. Leave it out with --columns, or convert it. If its "
-        "numbers are written like 1,5, write --decimal ','.",
+        "column 'east' of german.csv does not hold numbers only. Leave it out with --columns, or declare its kind "
+        "(category, date, boolean) with --schema. If its numbers are written like 1,5, write --decimal ','.",
     ),
     (
         "fit gaps.csv --header --bounds 0:100 --epsilon 1",
         4,
         "column 'east' of gaps.csv has empty cells or NaN; records must not hold NaN. Drop or fill those records "
-        "first, or put the middle of the bounds in their place with --nulls midpoint.",
+        "first; or put the middle of the bounds in their place with --nulls midpoint, or a value of your choice "
+        "with 'missing' in a schema.",
     ),
     (
         "fit ragged.csv --header --bounds 0:100 --epsilon 1",
@@ -433,7 +451,7 @@ TABLE: list[tuple[str, int, str]] = [
         "fit visits.parquet --bounds 0:100 --epsilon 1",
         4,
         "column 'name' of visits.parquet does not hold numbers only (its type is string). Leave it out with "
-        "--columns, or convert its text or dates.",
+        "--columns, or declare its kind (category, date, boolean) with --schema.",
     ),
     (
         "fit visits.parquet --columns east,west --bounds 0:100 --epsilon 1",
@@ -535,6 +553,155 @@ TABLE: list[tuple[str, int, str]] = [
         2,
         "ledger.db has no data set 'visit'; it has: visits. Add it with: dpkmeans ledger create ledger.db --dataset "
         "visit --cap 1.0",
+    ),
+    (
+        "fit visits.csv --schema missing.toml --epsilon 1",
+        4,
+        "cannot read missing.toml: No such file or directory. A first schema is written by: dpkmeans schema DATA "
+        "--out schema.toml",
+    ),
+    (
+        "fit visits.csv --schema unfilled.toml --epsilon 1",
+        2,
+        "unfilled.toml: lower of column 'east' is still to be filled in. Give what is known without looking at the "
+        "data, or delete the column.",
+    ),
+    (
+        "fit visits.csv --schema broken.toml --epsilon 1",
+        2,
+        "broken.toml is not TOML: Expected ']' at the end of a table declaration (at line 1, column 6). A first "
+        "schema is written by: dpkmeans schema DATA --out schema.toml",
+    ),
+    (
+        "fit visits.csv --schema kind.toml --epsilon 1",
+        2,
+        "kind.toml: column 'east' needs a kind, one of 'number', 'date', 'time', 'boolean', 'category'; got 'numeric'.",
+    ),
+    (
+        "fit visits.csv --schema reversed.toml --epsilon 1",
+        2,
+        "reversed.toml: column 'east': lower must be below upper; got lower=100.0, upper=0.0. Did you mean 0.0 to "
+        "100.0?",
+    ),
+    (
+        "fit visits.csv --schema typo.toml --epsilon 1",
+        2,
+        "typo.toml: column 'east': a number takes lower, upper, missing, infinite; got min, max.",
+    ),
+    (
+        "fit visits.csv --schema absent.toml --epsilon 1",
+        4,
+        "the first row of visits.csv does not hold the name(s) 'est'. Names must match exactly, capitals included. "
+        "If the row is a record, write --no-header; columns are then numbered from 0.",
+    ),
+    (
+        "fit visits.csv --schema dates.toml --epsilon 1",
+        4,
+        "column 'name' of visits.csv holds values that are not of the kind that the schema declares. Check its "
+        "kind, and the format or the texts that it gives.",
+    ),
+    (
+        "fit visits.csv --schema wide.toml --epsilon 1",
+        2,
+        "the bounds are 100 times as wide in 'east' as in 'name'. k-means adds squared differences across "
+        "features, so 'east' would dominate and 'name' would hardly matter. Write --scale box to give every "
+        "feature the same say, whatever its width; --scale none to keep units, so that the widest feature decides "
+        "most; or weigh columns by name on top of that: scale=dict(age=2.0), in the command --scale age=2. "
+        "Centroids are in your units either way.",
+    ),
+    (
+        "fit visits.csv --schema open.toml --epsilon 1",
+        2,
+        "column 'east' of the schema has no bounds. Give its lower and upper end, as they are known without "
+        "looking at the data; or spend a share of epsilon on an estimate with --bounds-epsilon.",
+    ),
+    (
+        "fit visits.csv --schema open.toml --bounds-epsilon 0.1 --epsilon 1",
+        2,
+        "with estimated bounds it is not known before how wide the features are. Say how they are scaled. Write "
+        "--scale box to give every feature the same say, whatever its width; --scale none to keep units, so that "
+        "the widest feature decides most; or weigh columns by name on top of that: scale=dict(age=2.0), in the "
+        "command --scale age=2.",
+    ),
+    (
+        "fit visits.csv --schema wide.toml --bounds 0:100 --epsilon 1",
+        2,
+        "a schema holds the bounds. Give --schema or --bounds, not both.",
+    ),
+    (
+        "fit visits.csv --schema wide.toml --columns east --scale box --epsilon 1",
+        2,
+        "a schema and bounds by name choose the columns by themselves. Leave --columns out.",
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,0:100 --epsilon 1",
+        2,
+        "--bounds must name every column, each once, or none; got 'east=0:100,0:100'. Write bounds by name, such "
+        "as age=0:120,income=0:2e5, which also chooses the columns; LOW:HIGH for all features, such as 0:1; one "
+        'pair per feature, such as 0:10,-5:5; or "from data" (not private).',
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,est=0:100 --epsilon 1",
+        4,
+        "the first row of visits.csv does not hold the name(s) 'est'. Names must match exactly, capitals included. "
+        "If the row is a record, write --no-header; columns are then numbered from 0.",
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,north=0:5 --epsilon 1",
+        2,
+        "the bounds are 20 times as wide in 'east' as in 'north'. k-means adds squared differences across "
+        "features, so 'east' would dominate and 'north' would hardly matter. Write --scale box to give every "
+        "feature the same say, whatever its width; --scale none to keep units, so that the widest feature decides "
+        "most; or weigh columns by name on top of that: scale=dict(age=2.0), in the command --scale age=2. "
+        "Centroids are in your units either way.",
+    ),
+    (
+        "fit visits.csv --bounds east=100:0 --epsilon 1",
+        2,
+        "--bounds of column 'east': lower must be below upper; got lower=100.0, upper=0.0. Did you mean 0.0 to 100.0?",
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,north=0:100 --scale boxes --epsilon 1",
+        2,
+        "--scale cannot be read; got 'boxes'. Write box, none, or weights by name, such as age=2,income=0.5.",
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,north=0:100 --scale est=2 --epsilon 1",
+        2,
+        "--scale weighs a column that is not used: 'est'. Used are: east, north.",
+    ),
+    (
+        "fit visits.csv --bounds east=0:100,north=0:100 --scale east=-2 --epsilon 1",
+        2,
+        "--scale must have positive numbers as weights; 'east' has -2.0.",
+    ),
+    (
+        "schema visits.csv",
+        4,
+        "it is not known whether the first row of visits.csv holds names, and it is never guessed: a record could "
+        "be taken for names and published. Write --header if it holds names, --no-header if it is a record; or "
+        "name --columns, which are then looked for in the first row.",
+    ),
+    (
+        "schema missing.csv",
+        4,
+        "cannot read missing.csv: No such file or directory. Check the path; for several files give a folder or a "
+        "quoted pattern.",
+    ),
+    (
+        "schema visits.csv --header --out model.json",
+        4,
+        "model.json exists already, and what it holds may have been paid for with privacy budget. Give another "
+        "name, or write --force to replace it.",
+    ),
+    (
+        "synopsis visits.csv --bounds east=0:100,north=0:5 --epsilon 1 --out s.json",
+        2,
+        "the bounds are 20 times as wide in 'east' as in 'north'. k-means adds squared differences across "
+        "features, so 'east' would dominate and 'north' would hardly matter. Write --scale box to give every "
+        "feature the same say, whatever its width; --scale none to keep units, so that the widest feature decides "
+        "most; or weigh columns by name on top of that: scale=dict(age=2.0), in the command --scale age=2. "
+        "Centroids are in your units either way.",
     ),
     ("plan --features 2", 2, "--records is missing. Try: dpkmeans plan --help"),
     (

@@ -14,6 +14,7 @@ from dpkmeans.cli.main import DONE, USAGE
 from dpkmeans.cli.model import predict, report, show
 from dpkmeans.cli.plan import plan
 from dpkmeans.cli.reproduce import reproduce
+from dpkmeans.cli.schema import schema
 from dpkmeans.cli.synopsis import explore, synopsis
 
 ONE_DATA = "DATA is one file, folder or pattern; put a pattern in quotes: 'visits/*.csv'."
@@ -24,7 +25,7 @@ app = App(
     help_format="plaintext",
     default_parameter=Parameter(negative=()),
 )
-for command in (fit, predict, show, report, synopsis, explore, plan, ledger, methods, demo, audit, reproduce):
+for command in (fit, schema, predict, show, report, synopsis, explore, plan, ledger, methods, demo, audit, reproduce):
     app.command(command)
 
 

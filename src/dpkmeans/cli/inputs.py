@@ -38,7 +38,10 @@ def parse_bounds(text: str | None, estimable: bool = False) -> str | Pairs | dic
     )
     if text is None:
         if estimable:
-            how += " If you know none, --bounds-epsilon 0.1 spends that much of epsilon on a private estimate."
+            how += (
+                " Columns that are no numbers are described with --schema. If you know no bounds, --bounds-epsilon 0.1 "
+            )
+            how += "spends that much of epsilon on a private estimate."
         raise BoundsError(
             "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "
             f"an age lies in 0:120, a share in 0:1. {how}"

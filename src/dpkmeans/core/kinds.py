@@ -249,7 +249,9 @@ def check_order(sides: Sequence[Side] | None, kind: Any) -> None:
     """Refuse ends in the wrong order."""
     for low, high in sides or ():
         if not low < high:
-            raise SchemaError(f"lower must be below upper; got lower={kind.lower!r}, upper={kind.upper!r}.")
+            ends = f"lower={kind.lower!r}, upper={kind.upper!r}"
+            swapped = f" Did you mean {kind.upper} to {kind.lower}?" if high < low else ""
+            raise SchemaError(f"lower must be below upper; got {ends}.{swapped}")
 
 
 def fill_of(missing: Any, sides: Sequence[Side] | None, number: Callable[[Any], float]) -> tuple[float, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -111,10 +111,9 @@ class Schema:
         unknown = [column.name for column in self.columns if column.kind.sides() is None]
         if unknown and estimated is None:
             raise SchemaError(
-                f"column {unknown[0]!r} has no bounds.",
-                parameter="schema",
-                hint="Write, say, Number(0, 120), with ends that are known without looking at the data; or spend a "
-                "share of epsilon on an estimate with {bounds_epsilon}.",
+                f"column {unknown[0]!r} of the schema has no bounds.",
+                hint="Give its lower and upper end, as they are known without looking at the data; or spend a share of "
+                "epsilon on an estimate with {bounds_epsilon}.",
             )
         sides = [next(found) if side is None else side for side in self.sides]
         return Bounds(tuple(low for low, _ in sides), tuple(high for _, high in sides))
@@ -183,7 +182,7 @@ def check_scale(scale: Any) -> None:
         raise SchemaError(f"got {scale!r}.", parameter="scale", hint=SCALES)
     for name, factor in scale.items():
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1e100:
-            raise SchemaError(f"the weight of {name!r} must be a positive number; got {factor!r}.", parameter="scale")
+            raise SchemaError(f"must have positive numbers as weights; {name!r} has {factor!r}.", parameter="scale")
 
 
 SCALES = (
@@ -212,7 +211,8 @@ def _factor(scale: Any, name: str) -> float:
 def _check_names(scale: Any, names: Sequence[str]) -> None:
     unknown = [name for name in scale if name not in names] if isinstance(scale, Mapping) else []
     if unknown:
-        raise SchemaError(f"there is no column {unknown[0]!r}. The columns are: {', '.join(names)}.", parameter="scale")
+        known = ", ".join(dict.fromkeys(names))
+        raise SchemaError(f"weighs a column that is not used: {unknown[0]!r}. Used are: {known}.", parameter="scale")
 
 
 def _name(name: Any, parameter: str) -> str:
@@ -228,17 +228,20 @@ def _kind(name: str, given: Any, parameter: str) -> Kind:
         low, high = given
         return Number(low, high)
     except SchemaError as error:
-        raise SchemaError(f"column {name!r}: {error.message}", parameter=parameter) from None
+        raise SchemaError(f"of column {name!r}: {error.message}", parameter=parameter) from None
     except (TypeError, ValueError):
         raise SchemaError(
-            f"column {name!r} must have a kind or a pair (lower, upper); got {given!r}.", parameter=parameter, hint=_HOW
+            f"of column {name!r} must be a kind or a pair (lower, upper); got {given!r}.",
+            parameter=parameter,
+            hint=_HOW,
         ) from None
 
 
 def _plain_kind(name: str, options: Any) -> Kind:
     if not isinstance(options, Mapping) or options.get("kind") not in KINDS:
         known = ", ".join(repr(kind) for kind in KINDS)
-        raise SchemaError(f"column {name!r} needs a kind, one of {known}.")
+        given = f"; got {options['kind']!r}" if isinstance(options, Mapping) and "kind" in options else ""
+        raise SchemaError(f"column {name!r} needs a kind, one of {known}{given}.")
     kind = KINDS[options["kind"]]
     rest = {key: value for key, value in options.items() if key != "kind"}
     try:
@@ -246,7 +249,8 @@ def _plain_kind(name: str, options: Any) -> Kind:
     except SchemaError as error:
         raise SchemaError(f"column {name!r}: {error.message}") from None
     except TypeError:
-        raise SchemaError(f"column {name!r}: a {kind.name} does not take all of: {', '.join(rest)}.") from None
+        takes = ", ".join(field.name for field in fields(kind))
+        raise SchemaError(f"column {name!r}: a {kind.name} takes {takes}; got {', '.join(rest)}.") from None
 
 
 def _remade(kind: Kind, **changes: Any) -> Kind:

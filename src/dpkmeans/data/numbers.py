@@ -14,10 +14,7 @@ from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.errors import DataError, DataTypeError, FileError
 
 REAL = "fiub"  # kinds of NumPy types that hold real numbers
-OTHER_KINDS = (
-    "Leave it out, or declare its kind with {schema}: Category('N', 'S') for texts, Date('2015-01-01', '2025-12-31') "
-    "for dates, Boolean() for yes and no."
-)
+OTHER_KINDS = "Leave it out with {columns}, or declare its kind (category, date, boolean) with {schema}."
 
 
 def require_pyarrow() -> Any:

@@ -84,7 +84,9 @@ def open_records(
         X = X.records if isinstance(X, FrameSource) else replace(X, nulls=nulls)
     if schema is not None:
         if columns is not None and tuple(columns) != schema.names:
-            raise SchemaError("a schema chooses the columns by itself. Leave out columns, or the schema.")
+            raise SchemaError(
+                "a schema and bounds by name choose the columns by themselves.", hint="Leave {columns} out."
+            )
         columns, schema = schema.names, schema.with_missing(nulls)
     return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls, schema))
 

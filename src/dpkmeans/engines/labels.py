@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import Schema
 from dpkmeans.data.open import Collection, has_names, is_dask
-from dpkmeans.data.source import Nulls, arrow_batch
+from dpkmeans.data.source import Files, Nulls, arrow_batch
 from dpkmeans.engines.dask import chunk_batch
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.engines.packing import pack_batch
@@ -39,11 +40,11 @@ def open_for(release: Release, X: Any, engine: EngineSpec = None, columns: Seque
         opened = open_data(X, engine, columns=release.feature_names if by_name else columns)
     expected = release.bounds.n_features
     if opened.n_features != expected:
-        raise DataError(
-            f"X has {opened.n_features} features, but DPKMeans is expecting {expected} features as input: "
-            f"{', '.join(release.names)}.",
-            hint="Choose as many with {columns}, in that order.",
-        )
+        path = X.path if isinstance(X, Files) else X if isinstance(X, str | Path) else None
+        found = f"X has {opened.n_features} features, but DPKMeans is expecting {expected} features as input"
+        if path is not None:
+            found = f"{path} gives {opened.n_features} column(s); the model was fitted on {expected}"
+        raise DataError(f"{found}: {', '.join(release.names)}.", hint="Choose as many with {columns}, in that order.")
     return opened
 
 

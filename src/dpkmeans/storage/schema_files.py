@@ -43,7 +43,10 @@ def read_schema(path: str | PathLike[str]) -> Schema:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or type(error).__name__}.") from None
+        raise FileError(
+            f"cannot read {path}: {error.strerror or type(error).__name__}.",
+            hint="A first schema is written by: dpkmeans schema DATA --out schema.toml",
+        ) from None
     if len(data) > MAX_BYTES:
         raise FileError(f"{path} is too large for a schema.")
     try:
