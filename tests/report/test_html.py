@@ -7,18 +7,21 @@ import hashlib
 import re
 import sys
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dpkmeans import DPKMeans
+from dpkmeans import Boolean, Category, Date, DPKMeans, Number, Schema, Time
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.release import PublishedZone, Release
+from dpkmeans.core.schema import scaled
 from dpkmeans.errors import FileError
 from dpkmeans.report import render_report, write_report
 from dpkmeans.report.derived import costs_of
@@ -278,3 +281,98 @@ def test_a_notebook_shows_the_guarantee_and_the_centroids(fitted):
     assert "a&amp;b" in strange
     many = replace(fitted.release_, centroids=np.zeros((50, 3)), sizes=None)._repr_html_()
     assert "A part of 50 centroids" in many
+
+
+SCHEMA = Schema.of(
+    {
+        "age": Number(0, 120),
+        "region": Category("N", "S", "<b>E</b>"),
+        "admitted": Date("2015-01-01", "2025-12-31"),
+        "open": Time("08:00", "18:00"),
+        "smoker": Boolean(),
+    }
+)
+
+
+def with_schema(sizes: tuple[float, ...] | None = (10.0, 21.5)) -> Release:
+    day = (date(2020, 2, 29) - date(1970, 1, 1)).days
+    centroids = [[40.5, 0.7, 0.2, 0.1, day + 0.4, 9.5, 0.25], [61, 0.1, 0.1, 0.8, day + 365, 12, 1.0]]
+    return replace(
+        a_release(),
+        centroids=np.array(centroids),
+        bounds=scaled(SCHEMA.bounds(), "box", SCHEMA, None),
+        feature_names=SCHEMA.coordinates,
+        schema=SCHEMA,
+        sizes=sizes,
+    )
+
+
+def cells(page: str) -> list[str]:
+    return re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", page)
+
+
+@pytest.mark.parametrize("show", [render_report, Release._repr_html_])
+def test_a_table_with_a_schema_shows_what_people_read(show):
+    page = show(with_schema())
+    found = cells(page)
+    rows = [found[found.index(str(i)) :][:7] for i in (0, 1)]
+    assert rows[0] == ["0", "40.5", "N 70 %, S 20 %, &lt;b&gt;E&lt;/b&gt; 10 %", "2020-02-29", "09:30", "25 %", "10"]
+    assert rows[1] == ["1", "61", "&lt;b&gt;E&lt;/b&gt; 80 %, N 10 %, S 10 %", "2021-02-28", "12:00", "100 %", "21.5"]
+    assert "<b>E</b>" not in page
+
+
+def test_the_box_shows_dates_and_levels():
+    found = cells(render_report(with_schema()))
+    box = found[found.index("column") :]
+    assert box[:12] == [
+        *("column", "lower", "upper", "age", "0", "120", "region", "N, S, &lt;b&gt;E&lt;/b&gt;"),
+        *("admitted", "2015-01-01", "2025-12-31", "open"),
+    ]
+    assert box[12:17] == ["08:00", "18:00", "smoker", "false", "true"]
+
+
+def test_axes_show_dates_as_dates():
+    schema = Schema.of({"age": Number(0, 120), "admitted": Date("2015-01-01", "2025-12-31")})
+    days = schema.bounds().lower[1]
+    release = replace(
+        a_release(),
+        centroids=np.array([[40.0, days + 100], [50.0, days + 3000], [60.0, days + 200]]),
+        bounds=scaled(schema.bounds(), "box", schema, None),
+        feature_names=schema.coordinates,
+        schema=schema,
+    )
+    pages = [render_report(release), render_report(replace(release, schema=None))]
+    drawn = [base64.b64decode(re.findall(r"base64,([^\"]+)", page)[0]).decode() for page in pages]
+    dates = [re.findall(r">20\d\d-\d\d-\d\d<", picture) for picture in drawn]
+    assert len(dates[0]) >= 2
+    assert dates[1] == []
+
+
+def test_costs_of_scaled_features_are_not_said_to_be_in_units_of_the_data(fitted):
+    page = fitted.report()
+    assert "in squared units of the data" in page
+    rng = np.random.default_rng(1)
+    X = {"age": rng.uniform(0, 100, 2000), "income": rng.uniform(0, 1e5, 2000)}
+    bounds = {"age": (0, 100), "income": (0, 1e5)}
+    scaled_page = DPKMeans(2, epsilon=1.0, bounds=bounds, scale="box").fit(pd.DataFrame(X)).report()
+    assert "in squared units, after scaling" in scaled_page
+    assert "squared units of the data" not in scaled_page
+    assert 'viewBox="0 0 640.0 640.0"' in scaled_page  # a square: both features have the same say
+
+
+def test_long_levels_and_many_of_them_still_give_a_small_page():
+    schema = Schema.of(
+        {f"column {c} {'x' * 200}": Category(*(f"{i} {'y' * 500}" for i in range(20))) for c in range(40)}
+    )
+    release = replace(
+        a_release(),
+        centroids=np.full((1000, 800), 0.05),
+        bounds=schema.bounds(),
+        feature_names=schema.coordinates,
+        schema=schema,
+        sizes=None,
+    )
+    page = render_report(release)
+    assert len(page.encode()) < 1_000_000
+    assert "the first 75 of 1000 clusters" in page
+    assert "y" * 100 not in page

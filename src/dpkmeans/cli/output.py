@@ -18,12 +18,12 @@ from rich.text import Text
 
 from dpkmeans.cli.main import printable
 from dpkmeans.core.epsilon import format_epsilon
+from dpkmeans.core.readable import centroid_rows, column_names, text
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
     from dpkmeans.engines.block_engine import PassReport
 
-MAX_SHARES = 3  # of a category
 _ANY_WIDTH = 10**6
 _EVERY = 5.0  # seconds between two lines of progress where there is no terminal
 _STYLES = {"proved": "bold green", "paper": "bold yellow", "none": "bold red"}
@@ -113,20 +113,10 @@ def print_release(release: Release) -> None:
         rows.append(("estimated bounds", _estimate(release)))
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
-    described = release.describe()
-    header = ["cluster", *described[0]] + ([] if release.sizes is None else ["noisy size"])
-    sizes = [[]] * release.n_clusters if release.sizes is None else [[size] for size in release.sizes]
-    lines = [[*cluster.values(), *size] for cluster, size in zip(described, sizes, strict=True)]
-    print_table(header, [[str(i), *map(readable, line)] for i, line in enumerate(lines)])
-
-
-def readable(value: Any) -> str:
-    """A value of a described centroid: a number, a date, or the largest shares of a category."""
-    if isinstance(value, dict):
-        (first, most), *others = [(level, round(100 * share)) for level, share in value.items()][:MAX_SHARES]
-        shares = [(first, most), *((level, share) for level, share in others if share)]
-        return ", ".join(f"{level} {share} %" for level, share in shares)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    header = ["cluster", *column_names(release)] + ([] if release.sizes is None else ["noisy size"])
+    sizes = [[]] * release.n_clusters if release.sizes is None else [[text(size)] for size in release.sizes]
+    lines = enumerate(zip(centroid_rows(release), sizes, strict=True))
+    print_table(header, [[str(i), *centroid, *size] for i, (centroid, size) in lines])
 
 
 def _estimate(release: Release) -> str:

@@ -99,6 +99,23 @@ class Release:
             return [dict(zip(self.names, centroid, strict=True)) for centroid in self.centroids.tolist()]
         return [self.schema.readable(centroid) for centroid in self.centroids.tolist()]
 
+    def to_frame(self) -> Any:
+        """The centroids as a pandas frame with one row per cluster, as `describe()` shows them.
+
+        A category gives its most likely level, and a share for each level in a column such as `region=N`. Noisy sizes
+        are in `size`. Guarantee: that of the release.
+
+        >>> import pandas as pd
+        >>> from dpkmeans import Category, DPKMeans, Number
+        >>> visits = pd.DataFrame({"age": [30, 50] * 500, "region": ["N", "S"] * 500})
+        >>> schema = {"age": Number(0, 100), "region": Category("N", "S")}
+        >>> DPKMeans(2, epsilon=1.0, schema=schema, scale="box").fit(visits).release_.to_frame().columns.tolist()
+        ['age', 'region', 'region=N', 'region=S', 'region=other', 'size']
+        """
+        from dpkmeans.core.readable import to_frame
+
+        return to_frame(self)
+
     def predict(self, X: Any, *, engine: Any = None) -> Any:
         """Index of the nearest centroid of each record of `X`: a frame, array, file, Dask or Spark object, (n,).
 

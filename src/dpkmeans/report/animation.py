@@ -111,7 +111,9 @@ def _view(release: Release, x: int, y: int | None) -> _View:
     lower, upper = release.bounds.lower, release.bounds.upper
     wide = (upper[x] - lower[x]) or 1.0
     high = wide * 0.3 if y is None else (upper[y] - lower[y]) or 1.0
-    height = float(np.clip(WIDTH * high / wide, 200.0, 640.0))
+    unit = release.bounds.unit
+    shape = high / wide if y is None else (high / unit[y]) / (wide / unit[x])  # as distances are, not in units
+    height = float(np.clip(WIDTH * shape, 200.0, 640.0))
     across = WIDTH * (1 - 2 * MARGIN) / wide
     down = height * (1 - 2 * MARGIN) / high
     if y is None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpkmeans.core.readable import shortened
 from dpkmeans.core.release import Release
 from dpkmeans.synopsis.kmeans import Explored, explore
 from dpkmeans.synopsis.verify import Verdict, verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
-MAX_NAME = 60  # characters
 MAX_WORK = 4 * 10**6  # points times clusters times features, for one k
 RESTARTS = 5  # k-means++ starts
 
 
 def named(release: Release) -> tuple[str, ...]:
     """The names of the features, shortened if they are long."""
-    return tuple(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in release.names)
+    return tuple(map(shortened, release.names))
 
 
 def synopsis_of(release: Release) -> WeightedPoints | None:
@@ -26,11 +26,16 @@ def synopsis_of(release: Release) -> WeightedPoints | None:
 
 
 def costs_of(release: Release) -> tuple[list[float], list[float]]:
-    """Cost of each pass by zones and of each pass of Lloyd's algorithm, in squared units of the data."""
+    """Cost of each pass by zones and of each pass of Lloyd's algorithm, in squared units, see `cost_unit`."""
     certificate, unit = release.certificate, release.bounds.longest_side**2
     if certificate is None:
         return [], []
     return [cost * unit for cost in certificate.zone_costs], [cost * unit for cost in certificate.lloyd_costs]
+
+
+def cost_unit(release: Release) -> str:
+    """What a cost is counted in."""
+    return "squared units of the data" if release.bounds.weights is None else "squared units, after scaling"
 
 
 def verdicts(release: Release) -> list[Verdict]:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.core.readable import kinds_of_features, text
 from dpkmeans.core.release import Release
-from dpkmeans.report.derived import costs_of, evenly_spaced
+from dpkmeans.core.times import Date, Time
+from dpkmeans.report.derived import cost_unit, costs_of, evenly_spaced
 from dpkmeans.synopsis.kmeans import Explored
 
 MAX_SCATTER_FEATURES = 4  # more features are drawn as parallel coordinates
@@ -70,11 +72,13 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
                         str(number), place, (5, 5), textcoords="offset points", color=ink.text, parse_math=False
                     )
             axes.set_xlabel(names[i], parse_math=False)
+            show_dates(axes.xaxis, release, i)
             if j is None:
                 axes.plot([lower[0], upper[0]], [0, 0], color=ink.faint, linestyle="--")
                 axes.set_yticks([])
                 continue
             axes.set_ylabel(names[j], parse_math=False)
+            show_dates(axes.yaxis, release, j)
             axes.plot(*box_outline(release, i, j), color=ink.faint, linestyle="--", linewidth=1)
 
     sizes = " Areas grow with the noisy sizes." if release.sizes is not None else ""
@@ -138,7 +142,7 @@ def costs_picture(release: Release) -> Picture:
             _line(axes, range(1, len(zones) + 1), zones, color=ink.other, label="zones")
         _line(axes, range(len(zones) + 1, len(every) + 1), lloyd, color=ink.mark, label="Lloyd's algorithm")
         axes.set_xlabel("pass over the synopsis")
-        axes.set_ylabel("cost (squared units of the data)")
+        axes.set_ylabel(f"cost ({cost_unit(release)})")
         axes.xaxis.get_major_locator().set_params(integer=True)
         if zones:
             axes.legend(frameon=False, labelcolor=ink.text)
@@ -226,6 +230,17 @@ def box_outline(release: Release, x: int, y: int) -> tuple[list[float], list[flo
     lower, upper = release.bounds.lower, release.bounds.upper
     across = [lower[x], upper[x], upper[x], lower[x], lower[x]]
     return across, [lower[y], lower[y], upper[y], upper[y], lower[y]]
+
+
+def show_dates(axis: Any, release: Release, feature: int) -> None:
+    """Write dates and times of day at the ticks of an axis, where the feature is of that kind."""
+    kind = kinds_of_features(release)[feature]
+    if isinstance(kind, Date | Time):
+        from matplotlib.ticker import MaxNLocator
+
+        low, high = release.bounds.lower[feature], release.bounds.upper[feature]
+        axis.set_major_formatter(lambda value, _: text(kind.readable([value])) if low <= value <= high else "")
+        axis.set_major_locator(MaxNLocator(4))  # dates are long
 
 
 def _picture(

@@ -7,15 +7,17 @@ import hashlib
 import math
 import re
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.core.guarantee import MEANING
+from dpkmeans.core.readable import box_rows, centroid_rows, column_names, shortened
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
-from dpkmeans.report.derived import explored, named, verdicts
+from dpkmeans.report.derived import cost_unit, explored, named, verdicts
 from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
 from dpkmeans.storage.json_files import write_text
 
@@ -71,7 +73,7 @@ def _hash(text: str) -> str:
 def _content(release: Release) -> dict[str, Any]:
     label = release.guarantee.label
     names = named(release)
-    shown_names = names[:MAX_FEATURES]
+    shown_names = [shortened(name) for name in column_names(release)[:MAX_FEATURES]]
     max_rows = max(MAX_CELLS // len(shown_names), 1)
     convergence: list[Picture] = []
     if release.certificate is not None:
@@ -86,9 +88,10 @@ def _content(release: Release) -> dict[str, Any]:
         "summary": release.summary(),
         "odds": _odds(release),
         "names": shown_names,
-        "centroids": [row[:MAX_FEATURES] for row in release.centroids[:max_rows].tolist()],
+        "centroids": list(islice(centroid_rows(release, MAX_FEATURES), max_rows)),
         "hidden": _hidden(release, max_rows),
-        "box": list(zip(names, release.bounds.lower, release.bounds.upper, strict=True))[:MAX_BOUNDS],
+        "box": [(shortened(name), ends) for name, ends in islice(box_rows(release), MAX_BOUNDS)],
+        "cost_unit": cost_unit(release),
         "spends": _spends(release),
         "grouped": len(release.spends) > MAX_SPENDS,
         "pictures": [centroids_picture(release, names)],
@@ -110,9 +113,10 @@ def _odds(release: Release) -> str | None:
 
 
 def _hidden(release: Release, max_rows: int) -> str:
-    k, d = release.centroids.shape
+    k, d = release.n_clusters, len(column_names(release))
+    what = "features" if release.schema is None else "columns"
     parts = [f"the first {max_rows} of {k} clusters"] if k > max_rows else []
-    parts += [f"the first {MAX_FEATURES} of {d} features"] if d > MAX_FEATURES else []
+    parts += [f"the first {MAX_FEATURES} of {d} {what}"] if d > MAX_FEATURES else []
     return f"Shown: {' and '.join(parts)}; the model file holds all." if parts else ""
 
 

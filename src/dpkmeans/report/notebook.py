@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from dpkmeans.core.readable import centroid_rows, column_names, text
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -15,15 +18,15 @@ _COLOURS = {"proved": "#17703a", "paper": "#8a5a00", "none": "#b3261e"}
 
 def fragment(release: Release) -> str:
     """An HTML fragment without scripts or links; all text in it is escaped."""
-    k, d = release.centroids.shape
-    names = release.names[:MAX_COLUMNS]
-    head = ["cluster", *names] + ([] if release.sizes is None else ["noisy size"])
+    names = column_names(release)
+    k, d = release.n_clusters, len(names)
+    head = ["cluster", *names[:MAX_COLUMNS]] + ([] if release.sizes is None else ["noisy size"])
     rows = []
-    for i, centroid in enumerate(release.centroids[:MAX_ROWS, :MAX_COLUMNS].tolist()):
-        cells = [f"{value:.6g}" for value in centroid]
-        cells += [] if release.sizes is None else [f"{release.sizes[i]:.6g}"]
-        rows.append(f'<tr><th scope="row">{i}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    more = "" if k <= MAX_ROWS and d <= MAX_COLUMNS else f"<p>A part of {k} centroids with {d} features.</p>"
+    for i, centroid in enumerate(islice(centroid_rows(release, MAX_COLUMNS), MAX_ROWS)):
+        cells = [*centroid, *([] if release.sizes is None else [text(release.sizes[i])])]
+        rows.append(f'<tr><th scope="row">{i}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>')
+    of = "features" if release.schema is None else "columns"
+    more = "" if k <= MAX_ROWS and d <= MAX_COLUMNS else f"<p>A part of {k} centroids with {d} {of}.</p>"
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     colour = _COLOURS[release.guarantee.label]
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
