@@ -5,6 +5,7 @@ What they learn is only used to plan: a wrong number costs accuracy, never priva
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -16,6 +17,8 @@ from dpkmeans.errors import TooFewRecordsError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+
+BY_CHANCE = 0.05  # probability with which noise alone stops a fit with exactly k records
 
 
 class RecordCount(Protocol):
@@ -66,8 +69,9 @@ class PublicCount:
 class NoisyCount:
     """A noisy count for `share` of what the promised total still leaves.
 
-    One record more or less changes the exact count by 1, whatever the record is. Where k is larger than the noisy
-    count, the fit stops with this share spent: whether it does depends on what is released alone.
+    One record more or less changes the exact count by 1, whatever the record is. Where k is so much larger than the
+    noisy count that its noise explains it in one case of twenty only, the fit stops with this share spent: whether it
+    does depends on what is released alone. A small count by itself means little where the share is small.
     """
 
     share: float = 0.02
@@ -79,7 +83,7 @@ class NoisyCount:
         share = ledger.remaining.share(self.share)
         noisy = int(Laplace(share).release(engine.count(), ledger=ledger, rng=rng, label="number of records"))
         n_records = min(max(noisy, 1), MAX_RECORDS)
-        if n_clusters > n_records:
+        if n_clusters > n_records + math.log(0.5 / BY_CHANCE) / float(share):
             raise TooFewRecordsError(
                 f"{n_clusters} clusters are more than the noisy number of records, {n_records}. The fit stopped after "
                 f"this count, which cost epsilon={share}.",
