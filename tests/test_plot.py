@@ -62,7 +62,7 @@ def test_explore_and_quality_draw_their_numbers(ax):
 
 
 def test_a_release_that_tells_of_no_steps_is_refused_with_advice(ax):
-    X = np.random.default_rng(0).random((200, 1))
+    X = np.random.default_rng(0).random((10_000, 1))
     release = DPKMeans(2, epsilon=1.0, bounds=(0, 1), method="su").fit(X).release_
     with pytest.raises(MethodError, match="records no steps"):
         plot.trajectory(release, ax)

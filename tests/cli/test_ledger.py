@@ -17,7 +17,7 @@ from dpkmeans.privacy.durable.ledger import DurableLedger
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "visits.csv"
-    np.savetxt(path, np.random.default_rng(0).random((200, 2)), delimiter=",", fmt="%.6f")
+    np.savetxt(path, np.random.default_rng(0).random((10_000, 2)), delimiter=",", fmt="%.6f")
     return path
 
 

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: Any) -> Path:
     """Records, a model, a synopsis and a ledger with a fit in it."""
     place: Path = tmp_path_factory.mktemp("schemas")
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(c, 3, (400, 2)) for c in (20, 70)])
+    X = np.concatenate([rng.normal(c, 3, (1000, 2)) for c in (20, 70)])
     np.savetxt(place / "visits.csv", X, delimiter=",", header="east,north", comments="")
     np.savetxt(place / "tiny.csv", X[::20], delimiter=",")
     with pytest.MonkeyPatch.context() as patch:
