@@ -48,7 +48,7 @@ def test_bounds_are_estimated_on_the_workers_with_the_same_bits(client, tmp_path
     import dask.dataframe as dd
 
     frame = pd.DataFrame(X, columns=list("abc"))
-    options = {"epsilon": 1.0, "bounds_epsilon": 0.5, "random_state": 5, "guarantee": "none"}
+    options = {"epsilon": 1.0, "bounds_epsilon": 0.5, "scale": "box", "random_state": 5, "guarantee": "none"}
     expected = DPKMeans(4, **options).fit(X).release_
     model = DPKMeans(4, **options, engine=Dask(client=client))
     for records in (

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -33,24 +34,31 @@ X = blobs(3000)
 
 @pytest.fixture(scope="module")
 def scheduler():
-    """The address of a Dask scheduler without workers."""
+    """A Dask scheduler without workers."""
     from distributed import LocalCluster
 
     with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
-        yield cluster.scheduler_address
+        yield cluster.scheduler
 
 
 @contextmanager
 def worker(scheduler, *prefix):
     """A worker process, as on another machine: nobody starts it again."""
-    code = f"from distributed.cli.dask_worker import main; main(['{scheduler}', '--no-nanny', '--no-dashboard'])"
+    code = (
+        f"from distributed.cli.dask_worker import main; main(['{scheduler.address}', '--no-nanny', '--no-dashboard'])"
+    )
     command = [*prefix, sys.executable, "-c", code]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not scheduler.workers and time.monotonic() < deadline:
+        time.sleep(0.05)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
+        while scheduler.workers and time.monotonic() < deadline + 60:
+            time.sleep(0.05)
 
 
 @pytest.fixture
@@ -76,12 +84,12 @@ def test_workers_of_a_given_cluster_read_csv_files_by_themselves(scheduler, tmp_
     files = Files(table(tmp_path), ("x0", "x1", "x2"))
     options = {"epsilon": 1.0, "bounds": (0, 1), "random_state": 3, "guarantee": "none"}
     with worker(scheduler):
-        opened = open_data(files, Dask(scheduler=scheduler))
+        opened = open_data(files, Dask(scheduler=scheduler.address))
         found = run(FitRequest(n_clusters=4, **options), opened).release
     assert np.array_equal(found.centroids, DPKMeans(4, **options).fit(X).cluster_centers_)
     (tmp_path / "x.csv").write_text("x0,x1,x2\n")
     with pytest.raises(DataError, match=r"x\.csv has no records"):
-        open_data(files, Dask(scheduler=scheduler))
+        open_data(files, Dask(scheduler=scheduler.address))
 
 
 def fit(records, store, engine):
@@ -90,8 +98,8 @@ def fit(records, store, engine):
 
 
 def test_a_scheduler_without_workers_is_refused_before_anything_is_spent(scheduler, folder, store):
-    with pytest.raises(EngineError, match=r"no worker is left, and none came for 0\.5 seconds"):
-        fit(folder, store, Dask(scheduler=scheduler, worker_timeout=0.5))
+    with pytest.raises(EngineError, match=r"there is no worker, and none came for 0\.5 seconds"):
+        fit(folder, store, Dask(scheduler=scheduler.address, worker_timeout=0.5))
     assert store.dataset("visits").spent == Epsilon(0)
 
 
@@ -102,12 +110,12 @@ def test_when_the_last_worker_is_killed_the_fit_ends_and_its_spends_stay(schedul
             if report.number == 1:
                 os.kill(process.pid, signal.SIGKILL)
 
-        with pytest.raises(EngineError, match=r"no worker is left, and none came for 1 seconds.* stays spent"):
-            fit(folder, store, Dask(scheduler=scheduler, worker_timeout=1.0, watch=kill))
+        with pytest.raises(EngineError, match=r"there is no worker, and none came for 1 seconds.* stays spent"):
+            fit(folder, store, Dask(scheduler=scheduler.address, worker_timeout=1.0, watch=kill))
     assert store.dataset("visits").spent == Epsilon.of(1.0)  # reserved before the first noise, and not given back
     assert store.verify().intact
     with worker(scheduler):
-        assert len(fit(folder, store, Dask(scheduler=scheduler)).cluster_centers_) == 4
+        assert len(fit(folder, store, Dask(scheduler=scheduler.address)).cluster_centers_) == 4
 
 
 def can_mount():
@@ -122,14 +130,14 @@ def test_a_worker_that_cannot_see_the_files_says_so(scheduler, folder, store, mo
     monkeypatch.chdir(folder.parent)
     apart = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder)]
     with worker(scheduler, *apart), pytest.raises(MissingFileError) as caught:
-        fit("visits", store, Dask(scheduler=scheduler))
+        fit("visits", store, Dask(scheduler=scheduler.address))
     csv = Files(table(folder.parent), ("x0", "x1", "x2"))
     shutil.copy(csv.path, folder)
     with (
         worker(scheduler, *apart),
         pytest.raises(MissingFileError, match=r"visits/x\.csv was not found on worker tcp://"),
     ):
-        fit(replace(csv, path="visits/x.csv"), store, Dask(scheduler=scheduler))
+        fit(replace(csv, path="visits/x.csv"), store, Dask(scheduler=scheduler.address))
     expected = r"/part-0[01]\.parquet was not found on worker tcp://\S+\. Workers need shared storage: the same path on"
     assert re.match(re.escape(str(folder)) + expected, str(caught.value))
     assert store.dataset("visits").spent == Epsilon(0)
@@ -138,7 +146,7 @@ def test_a_worker_that_cannot_see_the_files_says_so(scheduler, folder, store, mo
 def test_a_file_that_went_away_is_missing_and_not_damaged(scheduler, folder):
     engines = [open_data(folder).engine(Bounds.of((0, 1), 3))]
     with worker(scheduler):
-        opened = open_data(folder, Dask(scheduler=scheduler))
+        opened = open_data(folder, Dask(scheduler=scheduler.address))
         engines.append(opened.engine(Bounds.of((0, 1), 3)))
         (folder / "part-01.parquet").rename(folder / "elsewhere")
         for engine, where in zip(engines, ("", " on worker tcp"), strict=True):

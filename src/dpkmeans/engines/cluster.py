@@ -15,7 +15,7 @@ A = TypeVar("A")
 
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker where there is none
 LOOK_EVERY = 1.0  # seconds between two looks at whether there are workers
-_SPENT = "What the fit has spent stays spent."
+_SPENT = "What a fit has spent stays spent."
 
 
 class Connects(Protocol):
@@ -65,7 +65,7 @@ class Connection:
 def no_worker(seconds: float) -> EngineError:
     """No worker is left, and none came for so long."""
     return EngineError(
-        f"no worker is left, and none came for {seconds:g} seconds. {_SPENT}",
+        f"there is no worker, and none came for {seconds:g} seconds. {_SPENT}",
         hint="Start workers again, or wait longer with {worker_timeout}.",
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,8 +59,14 @@ class Dask:
             return self.client, _nothing
         if self.scheduler is not None:
             reach_dask(self.scheduler)
+            restore = _silence_distributed()
             client = Client(self.scheduler, set_as_default=False)
-            return client, client.close
+
+            def end() -> None:
+                client.close()
+                restore()
+
+            return client, end
         if (default := self._default_client()) is not None:
             return default, _nothing
         with dask.config.set(_QUIET):
@@ -166,6 +173,20 @@ class Spark:
                 f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
             ) from None
         return session, lambda: stop_spark(session)
+
+
+def _silence_distributed() -> Callable[[], None]:
+    """Keep tracebacks of a lost scheduler off stderr: an error says it. The result puts things back as they were."""
+    handlers = list(logging.getLogger("distributed").handlers)
+    levels = [handler.level for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(logging.CRITICAL)
+
+    def restore() -> None:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)
+
+    return restore
 
 
 def stop_spark(session: Any) -> None:
