@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import dpkmeans
-from dpkmeans import DPKMeans, make_synopsis
+from dpkmeans import Boolean, Category, DPKMeans, Number, make_synopsis
 from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, DataTypeError, NotConvergedWarning, TightBoundsWarning, WeakSignalWarning
 from dpkmeans.session import FitRequest, run, run_synopsis
@@ -128,6 +128,16 @@ def test_a_warning_points_at_the_line_of_the_user(category, parameters):
         warnings.simplefilter("always")
         DPKMeans(**{**SEEDED, "bounds": BOX, **parameters}).fit(X)
     assert [w.filename for w in caught if w.category is category] == [__file__]
+
+
+def test_booleans_and_categories_alone_do_not_look_like_bounds_from_the_records():
+    table = pd.DataFrame({"smoker": [True, False] * 200, "region": ["N", "S"] * 200, "age": [0, 100] * 200})
+    shares = {"smoker": Boolean(), "region": Category("N", "S")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TightBoundsWarning)
+        DPKMeans(2, epsilon=1.0, schema=shares).fit(table)
+    with pytest.warns(TightBoundsWarning):
+        DPKMeans(2, epsilon=1.0, schema={**shares, "age": Number(0, 100)}, scale="box").fit(table)
 
 
 def test_a_share_for_the_bounds_that_takes_all_is_refused_in_both_notations(file, capsys):

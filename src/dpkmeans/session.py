@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-import numpy as np
-
-from dpkmeans._typing import AnyArray, LabelArray
-from dpkmeans.core.bounds import FROM_DATA, GRID, Bounds
+from dpkmeans._typing import LabelArray
+from dpkmeans.core.bounds import FROM_DATA, Bounds
 from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
@@ -24,16 +21,8 @@ from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.engines.survey import bounds_around
-from dpkmeans.errors import (
-    BoundsError,
-    BudgetError,
-    DataError,
-    MethodError,
-    SchemaError,
-    TightBoundsWarning,
-    TooFewRecordsError,
-    warn,
-)
+from dpkmeans.engines.tight_bounds import are_extremes, warn_of_tight_bounds
+from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
 from dpkmeans.methods.registry import make_method
@@ -155,7 +144,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             box = scaled(box, request.scale, schema, data.names)
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
-            tight = given_in_memory and data.chunks is not None and _are_extremes(box, data.chunks())
+            tight = given_in_memory and data.chunks is not None and are_extremes(box, schema, data.chunks())
             release = work.run(engine, int(request.n_clusters), ledger=ledger, rng=rng)
             labels = None
             if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
@@ -165,7 +154,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         if isinstance(release, Release):
             release = replace(release, parameters={**release.parameters, "estimated_bounds": estimate.findings(names)})
     if tight:
-        _warn_of_tight_bounds()
+        warn_of_tight_bounds()
     schema = None if schema is None else schema.with_missing(request.nulls)
     return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
 
@@ -300,36 +289,3 @@ def _bounds(request: FitRequest, data: OpenedData, schema: Schema | None) -> Bou
         return bounds_around(data.survey, data.n_features)
     except BoundsError as error:
         raise DataError(error.message, hint=error.hint) from None
-
-
-def _are_extremes(bounds: Bounds, chunks: Iterable[AnyArray]) -> bool:
-    """Whether the bounds are the extremes of the records, in chunks of shape (n, d). For the data holder only."""
-    low, high = np.full(bounds.n_features, np.inf), np.full(bounds.n_features, -np.inf)
-    for chunk in chunks:
-        with np.errstate(over="ignore"):  # a long double may be infinite as a float64
-            values = chunk.astype(np.float64, copy=False)
-        low, high = np.fmin(low, _fold(np.fmin, values, np.inf)), np.fmax(high, _fold(np.fmax, values, -np.inf))
-    gaps = np.concatenate([low - bounds.lower, high - bounds.upper])
-    return bool((np.abs(gaps) < np.tile(bounds.unit, 2) / GRID).all())
-
-
-def _fold(extreme: np.ufunc, values: AnyArray, initial: float) -> AnyArray:
-    """`extreme` over the rows of `values`, (n, d) -> (d,). Rows side by side: short ones are slow to reduce."""
-    n, d = values.shape
-    rest = n % 64
-    folded = extreme.reduce(values[: n - rest].reshape(-1, 64 * d), initial=initial).reshape(64, d)
-    return np.asarray(extreme.reduce(np.concatenate([folded, values[n - rest :]])))
-
-
-def _warn_of_tight_bounds() -> None:
-    """Warn the data holder, once the release is made. Never an error: a failed fit would show what the records are."""
-    warning = TightBoundsWarning(
-        "in every feature the smallest and the largest record lie exactly on the bounds. If the bounds, or a scaler "
-        "that was applied to the records (such as MinMaxScaler), were computed from these records, the release is not "
-        "private, whatever its label says.",
-        hint="Give {bounds} that are known without looking at the records. If they are, ignore this.",
-    )
-    try:
-        warn(warning)
-    except TightBoundsWarning:
-        warnings.showwarning(warning, TightBoundsWarning, __file__, 0)
