@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from dpkmeans.audit import QUICK, Runs, Sample, Target, audit, mechanism_targets, registered_target, targets_of
 from dpkmeans.audit.auditor import NOTHING_PROVED, draw
-from dpkmeans.audit.neighbours import duplicate
+from dpkmeans.audit.neighbours import duplicate, empty_cluster
 from dpkmeans.audit.noise_sources import InBlocks, Recorder
 from dpkmeans.audit.scores import column
 from dpkmeans.cli.main import main
@@ -190,3 +190,11 @@ def test_the_command_refuses_what_it_does_not_know(capsys):
     assert main(["audit", "laplace", "--runs", "1", "--jobs", "1"]) == 2
     assert main(["audit", "laplace", "--epsilon", "-1"]) == 3
     assert "Known: all" in capsys.readouterr().err
+
+
+def test_a_fit_that_stops_after_its_noisy_count_is_an_output_too():
+    """Of 12 records and 60 clusters, some fits stop and some do not."""
+    target = registered_target(registry()["synopsis"], 1.0, pairs=(replace(empty_cluster(), n_clusters=60),))
+    outputs = target.cases[0].draw(True, 50, Randomness.with_seed(0)).outputs
+    stopped = (outputs == -1.0).all(axis=1)
+    assert 0 < stopped.sum() < 50

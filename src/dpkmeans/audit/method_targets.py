@@ -17,9 +17,10 @@ from dpkmeans.audit.noise_sources import InBlocks
 from dpkmeans.audit.protocols import Sample, Target
 from dpkmeans.audit.scores import Score, classifier, column, nearest_centroid, seen_before
 from dpkmeans.core.certificate import Certificate
+from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
-from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
+from dpkmeans.errors import NotConvergedWarning, TooFewRecordsError, WeakSignalWarning
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.registry import MethodSpec, registry
 from dpkmeans.privacy.ledger import Ledger
@@ -102,10 +103,16 @@ class MethodCase:
             warnings.simplefilter("ignore", WeakSignalWarning)
             for run in range(runs):
                 ledger = Ledger(self.promised)
-                release = self.method.run(engine, self.data.n_clusters, ledger=ledger, rng=rng)
-                outputs.append(self.shown(release, self.data))
+                outputs.append(self._output(engine, ledger, rng))
                 spent[run] = float(ledger.spent)
         return Sample(np.array(outputs), spent)
+
+    def _output(self, engine: Engine, ledger: Ledger, rng: Randomness) -> FloatArray:
+        """What a fit shows. Where it stops after a noisy count below k, this is an output too, unlike any release."""
+        try:
+            return self.shown(self.method.run(engine, self.data.n_clusters, ledger=ledger, rng=rng), self.data)
+        except TooFewRecordsError:
+            return np.full(self.data.n_clusters * len(self.data.extra) + MAX_COLUMNS, -1.0)
 
     def scores(self) -> tuple[Score, ...]:
         return self.scored(self.data)
