@@ -6,6 +6,7 @@ are such that a library gives the whole column another type: missing values amon
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -28,7 +29,9 @@ from dpkmeans.data.encode import encode
 from dpkmeans.data.source import Files
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.open import open_data
-from dpkmeans.errors import DataTypeError
+from dpkmeans.errors import DataTypeError, FileError
+from dpkmeans.storage.json_files import write_json
+from dpkmeans.storage.models import KIND
 
 SCHEMA = Schema.of(
     {
@@ -263,3 +266,35 @@ def test_a_value_that_is_not_of_its_kind_is_refused_with_the_column_and_without_
     assert "column 'x' of the records" in str(caught.value)
     assert "8675309" not in str(caught.value)
     assert "2020" not in str(caught.value.message)
+
+
+def test_model_files_without_schema_and_weights_can_be_read(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((2000, 2))
+    release = DPKMeans(2, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    content = release.to_dict()
+    for name in ("schema", "clusters"):  # as version 1 had it
+        del content[name]
+    write_json(tmp_path / "old.json", KIND, 1, content)
+    assert Release.load(tmp_path / "old.json").summary() == release.summary()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["schema"]["age"].update(upper=110.0),
+        lambda content: content["schema"].pop("age"),
+        lambda content: content["schema"]["region"]["levels"].append("W"),
+        lambda content: content["schema"]["region"].update(levels=[["N"]]),
+        lambda content: content["schema"]["age"].update(kind="numbers"),
+        lambda content: content["schema"]["age"].update(lower=float("1e999")),
+        lambda content: content["bounds"]["weights"].pop(),
+        lambda content: content["bounds"].update(weights=[-1.0] * 8),
+        lambda content: content.update(schema=[1, 2]),
+    ],
+)
+def test_a_schema_that_does_not_fit_the_rest_of_a_model_is_refused(change: Callable[[Any], Any]) -> None:
+    content = copy.deepcopy(model().to_dict())
+    Release.from_dict(content)
+    change(content)
+    with pytest.raises(FileError):
+        Release.from_dict(content)
