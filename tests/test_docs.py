@@ -31,8 +31,8 @@ def test_the_examples_in_docstrings_run(module):
     assert found.failed == 0
 
 
-def test_there_are_four_notebooks():
-    assert [path.stem for path in NOTEBOOKS] == ["attack", "explore", "first_fit", "zones"]
+def test_there_are_five_notebooks():
+    assert [path.stem for path in NOTEBOOKS] == ["attack", "explore", "first_fit", "segments", "zones"]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -42,6 +42,17 @@ def test_the_notebooks_run_from_top_to_bottom(notebook, tmp_path):
         [sys.executable, str(notebook)], capture_output=True, text=True, timeout=300, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_a_notebook_is_the_notebook():
+    from tools.notebook_page import cells_of, page, without_outputs
+
+    cells = cells_of((DOCS / "notebooks" / "segments.py").read_text("utf-8"))
+    written = (DOCS / "segments.md").read_text("utf-8")
+    assert without_outputs(written) == page("segments", cells, [""] * len(cells)), (
+        "run: python tools/notebook_page.py segments"
+    )
+    assert written.count("```text") >= 8  # and it shows what the cells print
 
 
 def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere():
