@@ -115,8 +115,8 @@ class _SynopsisAlone:
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Synopsis:
         method = SynopsisMethod(self.name, counted(self.n_records), recentre=False)
-        points, plan = build(engine, n_clusters, method, ledger=ledger, rng=rng)
-        return as_synopsis(points, engine, ledger, rng, kind=type(plan.builder).__name__.lower())
+        built, plan = build(engine, n_clusters, method, ledger=ledger, rng=rng)
+        return as_synopsis(built.points, engine, ledger, rng, kind=type(plan.builder).__name__.lower())
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:

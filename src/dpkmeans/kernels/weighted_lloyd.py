@@ -170,3 +170,57 @@ def best_start(points: FloatArray, weights: FloatArray, uniforms: FloatArray, st
         if passes > 0 and costs[passes - 1] < cheapest:
             cheapest = costs[passes - 1]
             start[:] = first
+
+
+@compiled
+def swap(points: FloatArray, weights: FloatArray, centroids: FloatArray, uniforms: FloatArray, passes: int) -> None:
+    """Try to move one centroid of (k, d) elsewhere, once per row of `uniforms` (trials, 2); keep what costs less.
+
+    The first number chooses a centroid, mostly one that others can replace, the second a point, by weight times squared
+    distance. A trial is judged after so many passes of Lloyd's algorithm. Source: Fränti (2018), random swaps.
+    """
+    m, k, columns = len(points), len(centroids), columns_of(points)
+    if k < 2 or m < 1 or len(uniforms) == 0:
+        return
+    labels, none, best = np.empty(m, np.int64), np.full(m, -1, np.int64), np.empty(m)
+    counts, sums = np.empty(k), np.empty(centroids.shape)
+    current, trial = centroids.copy(), np.empty(centroids.shape)
+    lowest = np.inf
+    order, ends = np.arange(k), np.empty(m)
+    for t in range(-1, len(uniforms)):
+        trial[:] = current
+        if t >= 0:
+            chosen = min(np.searchsorted(ends, uniforms[t, 1] * ends[-1], side="right"), m - 1)
+            trial[order[min(int(uniforms[t, 0] ** 3 * k), k - 1)]] = points[chosen]
+        for p in range(passes + 1):
+            nearest(columns, trial, best, labels)
+            cost, _ = add_up(points, weights, best, labels, none, counts, sums)
+            if p < passes:
+                for c in range(k):
+                    if counts[c] > 0.0:
+                        for j in range(points.shape[1]):
+                            trial[c, j] = sums[c, j] / counts[c]
+        if cost < lowest:
+            lowest = cost
+            current[:] = trial
+            order = np.argsort(replacement_costs(columns, weights, trial, best, labels))
+            ends = np.cumsum(weights * best)
+    centroids[:] = current
+
+
+@compiled
+def replacement_costs(
+    columns: FloatArray, weights: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray
+) -> FloatArray:
+    """What it would cost to leave out each centroid, shape (k,), given the nearest one of each point."""
+    extra = np.zeros(len(centroids))
+    for i in range(len(weights)):
+        second = np.inf
+        for c in range(len(centroids)):
+            if c != labels[i]:
+                square = 0.0
+                for j in range(len(columns)):
+                    square += (columns[j, i] - centroids[c, j]) ** 2
+                second = min(second, square)
+        extra[labels[i]] += weights[i] * (second - best[i])
+    return extra

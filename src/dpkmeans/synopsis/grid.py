@@ -14,9 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.core.exact import Exact
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
@@ -24,8 +22,12 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.consistency import blend, project
 from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.posterior import posterior_means
+from dpkmeans.synopsis.rings import ring_cells, ring_points, rings_around
 from dpkmeans.synopsis.smoothing import smooth
-from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.view import View
+from dpkmeans.synopsis.weighted_points import Built, NoisyCells, NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.zoom_cells import Rings
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,11 @@ class Grid:
     passes = 2  # at most: there is no first look if N·ε is small
 
     def build(
-        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
-    ) -> WeightedPoints:
-        """Weighted points; several per cell if there are few cells."""
-        box, n = engine.bounds.unit_box, total.value
+        self, view: View, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> Built:
+        """Weighted points in the engine's unit coordinates; several per cell if there are few cells."""
+        box, n = view.bounds.unit_box, total.value
+        rings = None if view.whole else rings_around(view)
         first = epsilon.share(self.first_share)
         coarsely = min(n * float(first) / self.first_unit, self.max_first_cells) if self.two_looks else 1.0
         outer = pieces(box, coarsely)
@@ -59,9 +62,10 @@ class Grid:
         if outer.max() > 1:
             epsilon = epsilon - first
             query = GridCells(box, np.ones_like(outer), outer[None, :])
-            counts = _release(engine.answer(query), first, ledger, rng, "grid: first look")
+            counts, outside = _look(view, query, rings, first, n, ledger=ledger, rng=rng, label="grid: first look")
             variance = 2 / float(first) ** 2
-            coarse = blend(counts, np.array([n]), np.zeros(len(counts), np.int64), variance, total.variance)
+            inside = np.array([max(n - outside.sum(), 1.0)])
+            coarse = blend(counts, inside, np.zeros(len(counts), np.int64), variance, total.variance)
 
         d = np.count_nonzero(box)
         unit = self.unit * (3 / k) ** self.unit_exponent
@@ -70,15 +74,43 @@ class Grid:
         share = np.maximum(coarse, 0.0) + settings.MIN_CELL_SHARE
         cuts = pieces_each(box / outer, share / share.sum() * wanted)
         cells = GridCells(box, outer, cuts)
-        counts = _release(engine.answer(cells), epsilon, ledger, rng, "grid: counts")
+        counts, outside = _look(view, cells, rings, epsilon, n, ledger=ledger, rng=rng, label="grid: counts")
         owner = np.repeat(np.arange(len(cuts)), np.diff(cells.starts))
-        weights = project(blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance))
-        return smooth(cells, weights, self.max_points)
+        blended = blend(counts, coarse, owner, 2 / float(epsilon) ** 2, variance)
+        found = smooth(cells, project(blended), self.max_points)
+        points, weights = view.place(found.points), found.weights
+        centers = view.place(cells.centers())
+        if rings is not None and outside.any():
+            more = ring_points(rings, outside, view.engine.bounds.unit_box)
+            points, weights = np.concatenate([points, more.points]), np.concatenate([weights, more.weights])
+            lower, upper, _ = ring_cells(rings, view.engine.bounds.unit_box)
+            kept = outside > 0
+            centers = np.concatenate([centers, ((lower + upper) / 2)[kept]])
+            blended = np.concatenate([blended, outside[kept]])
+        return Built(WeightedPoints(points, weights), k, NoisyCells(centers, blended, 2 / float(epsilon) ** 2))
 
 
-def _release(exact: Exact[IntArray], epsilon: Epsilon, ledger: Ledger, rng: Randomness, label: str) -> FloatArray:
-    counts = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=label)
-    return counts[:, 0].astype(np.float64)
+def _look(
+    view: View,
+    cells: GridCells,
+    rings: Rings | None,
+    epsilon: Epsilon,
+    total: float,
+    *,
+    ledger: Ledger,
+    rng: Randomness,
+    label: str,
+) -> tuple[FloatArray, FloatArray]:
+    """Noisy counts of the cells, and those of the rings that stand out of their noise; others are 0."""
+    exact = view.engine.answer(cells) if rings is None else view.answer_split(cells, rings)
+    counts = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label=label)[:, 0].astype(np.float64)
+    inside, outside = counts[: cells.shape[0]], counts[cells.shape[0] :]
+    if rings is None:
+        return inside, outside
+    possible = ring_cells(rings, view.engine.bounds.unit_box)[2]
+    outside[~possible] = 0.0
+    outside[possible] = posterior_means(outside[possible], 1 / float(epsilon), total)
+    return inside, outside
 
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:

@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
@@ -26,7 +25,8 @@ from dpkmeans.synopsis.kmeans import best_start, to_fixed_point
 from dpkmeans.synopsis.recentre import learn_radius, recentre
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
-from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.view import Asked, View
+from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -46,57 +46,69 @@ class Hyperplanes:
     passes = 5
 
     def build(
-        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
-    ) -> WeightedPoints:
-        """Means of somewhat more than k clusters, weighted by their noisy counts."""
+        self, view: View, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> Built:
+        """Means of somewhat more than k clusters in the engine's unit coordinates, weighted by their noisy counts."""
         n = total.value
-        middle_epsilon, spread_epsilon = epsilon.share(self.middle_share), epsilon.share(self.spread_share)
-        radius_epsilon, sides_epsilon = epsilon.share(self.radius_share), epsilon.share(self.sides_share)
-        means_epsilon = epsilon - middle_epsilon - spread_epsilon - radius_epsilon - sides_epsilon
-        box = engine.bounds.unit_box
-        d = int(np.count_nonzero(box))
+        wanted_k, k = k, fewer(k, n, epsilon, int(np.count_nonzero(view.half)))
+        seen = view.squeezed()
+        if k == 1:
+            mean = self._middle(seen, epsilon, ledger=ledger, rng=rng)
+            return Built(WeightedPoints(seen.place(mean[None, :]), np.array([n])), signal=1)
+        d = max(int(np.count_nonzero(view.half)), 1)
+        wanted = math.sqrt(cube_variance(d)) / (settings.MIDDLE_DEVIATION * n * float(epsilon))
+        middle_epsilon = epsilon.share(min(max(self.middle_share, wanted), settings.MAX_MIDDLE_SHARE))
+        left = epsilon - middle_epsilon
+        spread_epsilon, radius_epsilon = left.share(self.spread_share), left.share(self.radius_share)
+        sides_epsilon = left.share(self.sides_share)
+        means_epsilon = left - spread_epsilon - radius_epsilon - sides_epsilon
+        box = seen.bounds.unit_box
 
-        middle = self._middle(engine, middle_epsilon, ledger=ledger, rng=rng)
+        middle = self._middle(seen, middle_epsilon, ledger=ledger, rng=rng)
         m = round(math.log2(max(2 * n * float(sides_epsilon), 2.0)))
         m = min(max(m, settings.MIN_DIRECTIONS), self.max_directions, d)
         directions = _random_directions(box, m, rng.generator)
-        deviation = self._deviation(engine, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
+        deviation = self._deviation(seen, middle, directions, n, spread_epsilon, ledger=ledger, rng=rng)
         thresholds = self.threshold_offset * deviation * np.array([(0.0, 1.0, 0.0, -1.0)[i % 4] for i in range(m)])
         noisy = Laplace(sides_epsilon).release(
-            engine.answer(Sides(directions, middle, thresholds)), ledger=ledger, rng=rng, label="signs: sides"
+            seen.answer(Sides(directions, middle, thresholds)), ledger=ledger, rng=rng, label="signs: sides"
         )[:, 0]
         affordable = int(n * float(epsilon) / (settings.RECORDS_PER_MEAN * d))
         more = max(k, min(int(self.overclustering * k), affordable))
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
         bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
         offsets = deviation * np.where(bits == 1, *_means_of_sides(thresholds / deviation))
-        points = engine.bounds.clip_unit(middle + sum(offsets[:, i, None] * directions[:, i] for i in range(m)))
+        points = seen.bounds.clip_unit(middle + sum(offsets[:, i, None] * directions[:, i] for i in range(m)))
         guess = WeightedPoints(points, np.maximum(noisy[cells], 1).astype(np.float64))
         more = min(more, len(np.unique(points, axis=0)))
         end = to_fixed_point(guess, best_start(guess, more, rng.generator, settings.HYPERPLANE_RESTARTS))
 
         radius = learn_radius(
-            engine, end.centroids, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
+            seen, end.centroids, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
         )
-        moved = recentre(engine, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
-        return WeightedPoints.of(moved.centroids, _stand_out(moved.sizes, k, means_epsilon, engine.n_features))
+        moved = recentre(seen, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
+        weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)
+        found = WeightedPoints.of(seen.place(moved.centroids), weights)
+        if len(found.points) < wanted_k:  # a free place for the mean of all: then the fit is no worse than it
+            least = settings.PADDING_WEIGHT * float(found.weights.sum())
+            points = np.concatenate([found.points, seen.place(middle[None, :])])
+            found = WeightedPoints(points, np.append(found.weights, least))
+        return Built(found, signal=k)
 
-    def _middle(self, engine: Engine, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
+    def _middle(self, view: Asked, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """The noisy mean of all records, shrunk towards the middle of the box."""
-        half = engine.bounds.unit_box / 2
+        half = view.bounds.unit_box / 2
         one = Residuals(half[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
-        noisy = (
-            LInfLaplace(epsilon).release(engine.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0] / UNIT
-        )
+        noisy = LInfLaplace(epsilon).release(view.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0] / UNIT
         count = max(float(noisy[0]), 1.0)
         offset = np.clip(noisy[1:] / count, -1.0, 1.0)
-        variance = cube_variance(engine.n_features) / float(epsilon) ** 2 / count**2
+        variance = cube_variance(view.n_features) / float(epsilon) ** 2 / count**2
         trust = max(0.0, 1.0 - variance / max(float(np.mean(offset**2)), 1e-300))
         return np.asarray(half + trust * offset * half)
 
     def _deviation(
         self,
-        engine: Engine,
+        view: Asked,
         middle: FloatArray,
         directions: FloatArray,
         n: float,
@@ -106,13 +118,18 @@ class Hyperplanes:
         rng: Randomness,
     ) -> float:
         """The standard deviation along a direction, from the noisy mean distance: its √(π/2)-fold for a normal law."""
-        half = engine.bounds.unit_box / 2
+        half = view.bounds.unit_box / 2
         most = float(np.sqrt(np.mean(half[half > 0] ** 2)))
         noisy = Laplace(epsilon).release(
-            engine.answer(Spread(directions, middle, most)), ledger=ledger, rng=rng, label="signs: spread"
+            view.answer(Spread(directions, middle, most)), ledger=ledger, rng=rng, label="signs: spread"
         )
         distance = (float(noisy[0, 0]) / UNIT - 1 / float(epsilon)) / n
         return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
+
+
+def fewer(k: int, n: float, epsilon: Epsilon, n_features: int) -> int:
+    """How many of k means can be told from noise: each needs N·ε in proportion to the number of features."""
+    return min(k, max(int(n * float(epsilon) / (settings.RECORDS_PER_CLUSTER * max(n_features, 1))), 1))
 
 
 def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:

@@ -11,8 +11,21 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import PublishedZone
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.settings import MAX_PASSES, MAX_WORK, PADDING_WEIGHT, PASSES_PER_START, RESTARTS, TYPICAL_PASSES
-from dpkmeans.synopsis.weighted_points import WeightedPoints
+from dpkmeans.synopsis.settings import (
+    MAX_PASSES,
+    MAX_SWAP_WORK,
+    MAX_WORK,
+    MIN_CLEAR,
+    MIN_SIZE,
+    PADDING_WEIGHT,
+    PASSES_PER_START,
+    PRUNINGS,
+    RESTARTS,
+    SWAP_PASSES,
+    SWAPS_PER_CLUSTER,
+    TYPICAL_PASSES,
+)
+from dpkmeans.synopsis.weighted_points import NoisyCells, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,41 @@ def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restart
     start = np.empty((k, points.points.shape[1]))
     uniforms = rng.random((restarts, k, tries))
     weighted_lloyd.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
+    swaps = min(SWAPS_PER_CLUSTER * k, MAX_SWAP_WORK // ((2 + SWAP_PASSES) * k * points.points.size))
+    weighted_lloyd.swap(points.points, points.weights, start, rng.random((swaps, 2)), SWAP_PASSES)
     return start
+
+
+def cluster(
+    points: WeightedPoints, cells: NoisyCells | None, k: int, rng: np.random.Generator
+) -> tuple[WeightedPoints, FloatArray]:
+    """The points that can be trusted, and the best start (k, d) on them.
+
+    The noisy counts of all cells next to a centroid, empty cells included, have a sum of known deviation. A light
+    cluster that does not stand out of it is noise: it is taken off, the weakest first, and all others are found anew.
+    """
+    start = best_start(points, k, rng)
+    for _ in range(PRUNINGS if k > 1 else 0):
+        if cells is None:
+            break
+        end = to_fixed_point(points, start)
+        kept = np.asarray(end.labels != _weakest(end, cells))
+        if kept.all() or len(np.unique(points.points[kept], axis=0)) <= k:
+            break
+        points = WeightedPoints(points.points[kept], points.weights[kept])
+        start = best_start(points, k, rng)
+    return points, start
+
+
+def _weakest(end: FixedPoint, cells: NoisyCells) -> int:
+    """The index of the cluster that stands out least, or -1 if all do."""
+    k = len(end.centroids)
+    region, _ = assign(WeightedPoints(cells.centers, np.ones(len(cells.centers))), end.centroids)
+    count = np.bincount(region, cells.counts, minlength=k)
+    deviation = np.sqrt(np.maximum(np.bincount(region, minlength=k), 1) * cells.variance)
+    clear = np.maximum(count / deviation / MIN_CLEAR, count / (end.sizes.sum() / k) / MIN_SIZE)
+    weakest = int(np.argmin(clear))
+    return weakest if clear[weakest] < 1 else -1
 
 
 def to_fixed_point(points: WeightedPoints, start: FloatArray) -> FixedPoint:

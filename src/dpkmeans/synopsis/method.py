@@ -25,21 +25,24 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
-from dpkmeans.synopsis.kmeans import FixedPoint, best_start, pad_with_uniform, to_fixed_point
-from dpkmeans.synopsis.plan import Builder, Plan, make_plan
+from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad_with_uniform, to_fixed_point
+from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
 from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
     MAX_UNIFORM_CELLS,
     MAX_ZONE_STEPS,
-    MIN_SIGNAL,
+    MIN_RADIUS,
+    UNIFORM_COUNT_SHARE,
     UNIFORM_UNIT,
     ZONE_EPSILON,
 )
 from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import make_certificate
-from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.view import View
+from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.zoom import Budget, zoom
 
 Strategy = Literal["lloyd", "posterior", "prior"]
 
@@ -57,6 +60,7 @@ class SynopsisMethod:
     builder: Builder | None = None
     recentre_share: float | None = None
     recentre: bool = True
+    zoom: bool = True
     needs_epsilon: ClassVar[bool] = True
 
     @property
@@ -66,14 +70,17 @@ class SynopsisMethod:
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
-        spends_before, plan = len(ledger.spends), None
+        spends_before, plan, cells, signal = len(ledger.spends), None, None, n_clusters
         if isinstance(engine, Synopsis):
             points, kind, ledger, spends_before = engine.data, engine.kind, Ledger(), 0
         else:
-            points, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
+            built, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
+            points, cells, signal = built.points, built.cells, built.signal
             kind = type(plan.builder).__name__.lower()
+        signal = min(n_clusters, signal, len(np.unique(points.points, axis=0)))
         points = pad_with_uniform(points, n_clusters, engine.bounds.unit_box, rng.generator)
-        end = converge(points, engine, n_clusters, self.strategy, rng)
+        points, start = cluster(points, cells, n_clusters, rng.generator)
+        end = converge(points, start, engine, self.strategy, rng)
         centroids, step, sizes = end.centroids, None, end.sizes
         if plan is not None and plan.recentre_epsilon is not None:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
@@ -87,7 +94,7 @@ class SynopsisMethod:
             n_iter=len(end.costs),
             converged=True,
             transcript=end.transcript,
-            parameters={"synopsis": kind, "points": len(points.points)},
+            parameters={"synopsis": kind, "points": len(points.points), "clusters_with_signal": signal},
             sizes=sizes,
             certificate=make_certificate(points, end, step, apart),
         )
@@ -97,41 +104,47 @@ class SynopsisMethod:
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
     ) -> FloatArray:
         if plan.radius_epsilon is None or plan.recentre_epsilon is None:
-            return radius_of(points, end, plan.reach, plan.deviations)
+            return radius_of(points, end, plan.reach, plan.deviations, plan.min_radius)
         n = float(points.weights.sum())
         return learn_radius(
             engine, end.centroids, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng
         )
 
 
-def build(
-    engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng: Randomness
-) -> tuple[WeightedPoints, Plan]:
+def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng: Randomness) -> tuple[Built, Plan]:
     """The number of records, the plan that follows from it, and the synopsis."""
     before = ledger.remaining
     n_records = method.record_count.get(engine, k, ledger=ledger, rng=rng)
     paid = before - ledger.remaining
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
-    if n_records * float(before) / k < MIN_SIGNAL:
-        warn(
-            WeakSignalWarning(
-                f"records * epsilon / clusters is about {n_records * float(before) / k:.2g}; below {MIN_SIGNAL:.0f} "
-                "no private method finds good clusters.",
-                hint="Use more records, a larger epsilon or fewer clusters.",
-            )
-        )
     d = int(np.count_nonzero(engine.bounds.unit_box))
+    if n_records * float(before) / k < least_signal(d):
+        warn(weak_signal(n_records * float(before) / k, d))
+    view = View.of(engine)
+    if method.zoom:
+        view = zoom(view, Budget(before, n_records), ledger=ledger, rng=rng)
     plan = make_plan(ledger.remaining, n_records, k, d, recentre=method.recentre)
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
         plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
-    return plan.builder.build(engine, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
+    plan = replace(plan, min_radius=MIN_RADIUS * view.bounds.longest_side)
+    return plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
 
 
-def converge(points: WeightedPoints, engine: Engine, k: int, strategy: Strategy, rng: Randomness) -> FixedPoint:
-    """From the best k-means++ start to a fixed point; the zone strategies first go their own way. Post-processing."""
-    start = best_start(points, k, rng.generator)
+def weak_signal(signal: float, n_features: int) -> WeakSignalWarning:
+    """The warning that so few records times ε per cluster do not tell clusters from noise in so many features."""
+    return WeakSignalWarning(
+        f"records * epsilon / clusters is about {signal:.2g}; below {least_signal(n_features):.0f} (10, or 4 for each "
+        "feature) no private method tells the clusters from noise.",
+        hint="Use more records, a larger epsilon, fewer clusters or fewer features.",
+    )
+
+
+def converge(
+    points: WeightedPoints, start: FloatArray, engine: Engine, strategy: Strategy, rng: Randomness
+) -> FixedPoint:
+    """From a start (k, d) to a fixed point; the zone strategies first go their own way. Post-processing."""
     if strategy == "lloyd":
         return to_fixed_point(points, start)
     update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else Controller.CLIPPED_PRIOR)
@@ -198,14 +211,16 @@ UNIFORM = Grid(
 
 def eugkm(*, n_records: int | None = None) -> SynopsisMethod:
     """The uniform grid alone. Source: Su, Cao, Li, Bertino and Jin (2016)."""
-    return SynopsisMethod("eugkm", counted(n_records), builder=UNIFORM)
+    return SynopsisMethod("eugkm", counted(n_records, UNIFORM_COUNT_SHARE), builder=UNIFORM, zoom=False)
 
 
 def su_hybrid(*, n_records: int | None = None) -> SynopsisMethod:
     """The uniform grid with half of ε, then one noisy Lloyd step. Source: Su, Cao, Li, Bertino, Lyu and Jin (2017)."""
-    return SynopsisMethod("su-hybrid", counted(n_records), builder=UNIFORM, recentre_share=HYBRID_SHARE)
+    return SynopsisMethod(
+        "su-hybrid", counted(n_records, UNIFORM_COUNT_SHARE), builder=UNIFORM, zoom=False, recentre_share=HYBRID_SHARE
+    )
 
 
-def counted(n_records: int | None) -> RecordCount:
+def counted(n_records: int | None, share: float = COUNT_SHARE) -> RecordCount:
     """A public number of records, or a noisy one for a small share."""
-    return NoisyCount(COUNT_SHARE) if n_records is None else PublicCount(n_records)
+    return NoisyCount(share) if n_records is None else PublicCount(n_records)

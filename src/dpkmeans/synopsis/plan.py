@@ -6,6 +6,7 @@ features. `settings` has the numbers, and docs/decisions/0001-synopsis.md the tr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpkmeans.core.epsilon import Epsilon
@@ -27,14 +28,21 @@ class Plan:
     radius_epsilon: Epsilon | None = None  # if the radius is learned from the records
     reach: float = settings.NARROW_REACH  # if it follows from the synopsis
     deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well
+    min_radius: float = settings.MIN_RADIUS  # in unit coordinates
     extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
+
+
+def least_signal(n_features: int) -> float:
+    """Records times ε per cluster, below which clusters in so many features cannot be told from noise."""
+    return max(settings.MIN_SIGNAL, settings.RECORDS_PER_CLUSTER * n_features)
 
 
 def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
     """The plan for `epsilon`, which is what is left after the number of records was paid for."""
     signal = n_records * float(epsilon) / k
-    if n_features >= settings.MIN_HYPERPLANE_FEATURES:
-        weak = signal / n_features < settings.MIN_MEANS_SIGNAL
+    weak = signal / max(n_features, 1) < settings.MIN_MEANS_SIGNAL
+    least = settings.MIN_ALWAYS_HYPERPLANE_FEATURES if weak else settings.MIN_HYPERPLANE_FEATURES
+    if n_features >= least:
         builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE) if weak else Hyperplanes()
         if not recentre or weak:
             return Plan(builder, epsilon, None)
@@ -44,12 +52,13 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
     as_grid = n_features <= settings.MAX_GRID_FEATURES or (
         n_features < settings.MIN_TREE_FEATURES and signal < settings.MIN_TREE_SIGNAL
     )
-    reach = settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
+    wider = 1 + max(math.log10(signal / settings.WIDE_SIGNAL), 0.0)  # with less noise, clipping costs more
+    reach = wider * settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
     grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1), settings.MIN_RECENTRE_SIGNAL)
     if not recentre or signal < (grid_signal if as_grid else settings.TREE_RECENTRE_SIGNAL):
         return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
-        return Plan(Tree(), epsilon - last, last, reach=reach)
-    deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else settings.CLIP_DEVIATIONS
+        return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
+    deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else wider * settings.CLIP_DEVIATIONS
     return Plan(Grid(unit=settings.GRID_COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
@@ -20,6 +19,7 @@ from dpkmeans.synopsis.kmeans import FixedPoint, means
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.settings import MIN_RADIUS, RADIUS_EDGES, RADIUS_THRESHOLD, SHRINK, TRUSTED_DEVIATIONS
 from dpkmeans.synopsis.tree import cube_variance
+from dpkmeans.synopsis.view import Asked
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -32,10 +32,12 @@ class Recentred:
     sizes: FloatArray
 
 
-def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations: float) -> FloatArray:
+def radius_of(
+    points: WeightedPoints, end: FixedPoint, reach: float, deviations: float, least: float = MIN_RADIUS
+) -> FloatArray:
     """How far residuals may reach, shape (k, d): `reach` times the distance to the next centroid, so many deviations.
 
-    Deviations are those of the synopsis, per cluster and feature.
+    Deviations are those of the synopsis, per cluster and feature; the radius is at `least` this large.
     """
     k, d = end.centroids.shape
     residuals = points.points - end.centroids[end.labels]
@@ -44,7 +46,7 @@ def radius_of(points: WeightedPoints, end: FixedPoint, reach: float, deviations:
         [np.bincount(end.labels, points.weights * residuals[:, j] ** 2, minlength=k) / sizes for j in range(d)], axis=1
     )
     nearest = np.minimum(gaps(end.centroids), 1.0)[:, None]
-    return np.asarray(np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), MIN_RADIUS))
+    return np.asarray(np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), least))
 
 
 def gaps(centroids: FloatArray) -> FloatArray:
@@ -58,7 +60,7 @@ def gaps(centroids: FloatArray) -> FloatArray:
 
 
 def recentre(
-    engine: Engine,
+    engine: Asked,
     centroids: FloatArray,
     radius: FloatArray,
     epsilon: Epsilon,
@@ -91,7 +93,7 @@ def extrapolate(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, sh
 
 
 def learn_radius(
-    engine: Engine,
+    engine: Asked,
     centroids: FloatArray,
     n_records: float,
     epsilon: Epsilon,

@@ -13,14 +13,15 @@ import numpy as np
 from dpkmeans.core.epsilon import Epsilon
 
 # #number-of-records
-COUNT_SHARE = 0.05  # of ε, for the number of records
-MIN_SIGNAL = 10.0  # signal; a fit below it warns
+COUNT_SHARE = 0.03  # of ε, for the number of records
+MIN_SIGNAL = 10.0  # signal; a fit below it, or below `RECORDS_PER_CLUSTER` per feature, warns
 
 # #what-decides
 MAX_GRID_FEATURES = 3  # features; up to here always a grid
 MIN_TREE_FEATURES = 5  # features; from here on a tree
 MIN_TREE_SIGNAL = 80.0  # signal; with 4 features, from here on a tree
-MIN_HYPERPLANE_FEATURES = 11  # features; from here on hyperplanes
+MIN_HYPERPLANE_FEATURES = 16  # features; from here on hyperplanes, with a strong signal
+MIN_ALWAYS_HYPERPLANE_FEATURES = 27  # features; from here on hyperplanes with a weak signal too
 
 # #grid
 GRID_FIRST_SHARE = 0.10  # of ε, for the coarse counts
@@ -29,13 +30,13 @@ GRID_UNIT = 4.0  # c in M = (N·ε/c)^(2d/(2+d)) cells, at k = 3
 GRID_COARSE_UNIT = 7.0  # c where a re-centring step follows: larger cells are enough to find the clusters
 GRID_UNIT_EXPONENT = 0.2  # c falls as (3/k)^0.2
 GRID_CELLS_PER_CLUSTER = 7.0  # cells, at least
-MAX_GRID_CELLS = 2048  # cells
+MAX_GRID_CELLS = 8192  # cells
 MAX_FIRST_CELLS = 512  # coarse cells
 MIN_CELL_SHARE = 1e-9  # records added to each coarse cell, so that an empty one still gets a cell
 MAX_ROUNDING = 4  # times as many cells as wanted, after rounding to whole cuts
 
 # #smoothing
-MAX_POINTS = 4096  # points that stand for all cells
+MAX_POINTS = 16_384  # points that stand for all cells
 MAX_PARTS = 3  # points per feature and cell; more change nothing
 NEIGHBOUR_REACH = 0.75  # sides of a cell, from its middle into the next one
 
@@ -48,10 +49,11 @@ EXTRA_TREE_DEPTH = 6  # halvings beyond log2(N·ε)
 OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides; 1/3 if it were uniform
 
 # #hyperplanes
-MIDDLE_SHARE = 0.07  # of ε
-SPREAD_SHARE = 0.03  # of ε
-RADIUS_SHARE = 0.04  # of ε
-SIDES_SHARE = 0.36  # of ε; the means get the rest
+MIDDLE_SHARE, MAX_MIDDLE_SHARE = 0.07, 0.5  # of ε
+MIDDLE_DEVIATION = 0.1  # half sides; a larger share is spent on the middle where it would be noisier than this
+SPREAD_SHARE = 0.032  # of ε
+RADIUS_SHARE = 0.043  # of ε
+SIDES_SHARE = 0.387  # of the rest; the means get what is left
 THRESHOLD_OFFSET = 0.4  # standard deviations by which every other hyperplane is moved off the middle
 MIN_DIRECTIONS, MAX_DIRECTIONS = 3, 14  # hyperplanes
 MIN_SPREAD, MAX_SPREAD = 0.001, 0.6  # of the half diagonal; limits of the estimated mean distance
@@ -65,7 +67,7 @@ HYPERPLANE_RESTARTS = 20  # k-means++ starts
 
 # #one-budget-for-the-means
 MIN_MEANS_SIGNAL = 6.0  # signal per feature; below it there is no re-centring step
-WEAK_SIDES_SHARE = 0.28  # of ε, below it
+WEAK_SIDES_SHARE = 0.3  # of ε, below it
 
 # #re-centring
 GRID_RECENTRE_SHARE = 0.5  # of ε
@@ -92,7 +94,10 @@ EXTRAPOLATION = 0.75  # of the next Lloyd step
 
 # #limits-of-computing-time
 RESTARTS = 60  # k-means++ starts
-MAX_WORK = 5 * 10**9  # steps of the innermost loop, over all starts
+SWAPS_PER_CLUSTER = 10  # trials to move one centroid elsewhere
+SWAP_PASSES = 2  # Lloyd passes of a trial
+MAX_SWAP_WORK = 10**9  # steps of the innermost loop, over all trials
+MAX_WORK = 2 * 10**9  # steps of the innermost loop, over all starts
 TYPICAL_PASSES = 30  # Lloyd passes per start, to estimate the work
 PASSES_PER_START = 1000  # Lloyd passes, at most
 MAX_PASSES = 20_000  # Lloyd passes from the best start, at most
@@ -101,6 +106,51 @@ ZONE_EPSILON = Epsilon.of(0.1)  # shapes the draw inside a zone; on a synopsis i
 MAX_ZONE_STEPS = 300  # steps
 
 # #published-grids
+UNIFORM_COUNT_SHARE = 0.05  # of ε, for the number of records
 UNIFORM_UNIT = 10.0  # c of the uniform grid of Su et al.
 MAX_UNIFORM_CELLS = 2**16  # cells
 HYBRID_SHARE = 0.5  # of ε, for the noisy Lloyd step of the hybrid
+
+# #zoom
+ZOOM_SIGNAL = 100.0  # N·ε times the share of ε for one choice, within the limits below
+MIN_RECTANGLE_SHARE, MAX_RECTANGLE_SHARE = 0.03, 0.13  # of ε, for a choice among rectangles
+MIN_NESTED_SHARE, MAX_NESTED_SHARE = 0.02, 0.07  # of ε, for a choice among nested boxes
+MIN_MEAN_SHARE, MAX_MEAN_SHARE = 0.02, 0.06  # of ε, for the mean that they are nested around
+MEAN_DEVIATION = 0.05  # half sides; the deviation of that mean which is aimed at
+MAX_MEAN_DEVIATION = 0.5  # half sides; a mean with more noise says nothing
+MAX_RECTANGLE_FEATURES = 2  # features; beyond, boxes are nested around the mean
+RECTANGLE_GRID = 64  # cells a side, of which rectangles are made
+RECTANGLE_LENGTHS = 7  # lengths of intervals: 1, 1/√2, ..., 1/8 of a side
+RECTANGLE_OVERLAP = 4  # intervals of one length that cover a point
+RECTANGLE_PRICE = 10.0  # noise scales per halving of all sides
+NESTED_BOXES = 13  # boxes: 2, √2, ..., 1/32 of a side
+NESTED_PRICE = 6.0  # noise scales per halving of all sides
+ZOOM_LOSS = 0.002  # of the records, which a halving of all sides may leave outside
+MAX_PRICE = 0.8  # of the records, for the smallest candidate: what keeps a box from shrinking to nothing
+ZOOM_INERTIA = 2.0  # noise scales by which the whole box is preferred
+MAX_ZOOM_NOISE = 0.4  # of the records; where a choice may be off by more, there is none
+ZOOM_AGAIN = 0.13  # of a side; a box that shrinks this far may have to shrink further
+ZOOM_AGAIN_DEVIATION = 0.2  # half sides of the box that was found; with a mean noisier than this, once more
+MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
+MAX_ZOOMS = 3  # rounds
+MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
+
+# #rings
+BORDER = 1 / 3  # of a half side of a view, into which all that lies outside is squeezed
+BORDER_DOUBT = 2.0  # deviations of a mean by which a point in the border is drawn in
+RING_PARTS, FEW_RING_PARTS = 8, 4  # cells a side of a ring, up to `MAX_GRID_FEATURES` features and beyond
+MAX_RING_FEATURES = 4  # features that rings are cut in
+TILES_AT_ONCE = 1024  # tiles of 16 records that are copied at a time
+
+# #posterior-weights
+POSTERIOR_STEPS = 129  # places at which the law of the noise is taken
+POSTERIOR_REACH = 8.0  # deviations of the noise, on either side
+POSTERIOR_PASSES = 50  # steps of expectation maximisation
+
+# #pruning
+PRUNINGS = 4  # clusters that are taken off at most
+MIN_CLEAR = 2.0  # deviations of the noise of all cells of a cluster, below which it is taken off
+MIN_SIZE = 0.1  # of the records of an average cluster; only a lighter one is
+
+# #one-mean
+RECORDS_PER_CLUSTER = 4.0  # N·ε per feature and cluster; fewer clusters where there is less

@@ -12,17 +12,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpkmeans.core.engine import Engine
+from dpkmeans._typing import IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
-from dpkmeans.synopsis.consistency import blend, project
+from dpkmeans.synopsis.consistency import blend
+from dpkmeans.synopsis.posterior import posterior_means
 from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
-from dpkmeans.synopsis.weighted_points import NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.view import View
+from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -40,32 +42,38 @@ class Tree:
     passes = 2
 
     def build(
-        self, engine: Engine, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
-    ) -> WeightedPoints:
+        self, view: View, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> Built:
+        """The means of the leaves, in the engine's unit coordinates."""
+        seen = view.squeezed()
         shape_epsilon = epsilon.share(self.shape_share)
         leaf_epsilon = epsilon - shape_epsilon
         depth = math.ceil(math.log2(total.value * float(epsilon) + 1)) + settings.EXTRA_TREE_DEPTH
         depth = min(max(depth, settings.MIN_TREE_DEPTH), self.max_depth)
-        cells = Halvings(engine.bounds.unit_box, depth)
+        cells = Halvings(seen.bounds.unit_box, depth)
         depths, prefixes = PrivTreeSplits(shape_epsilon, max(self.min_leaf_limit, self.leaves_per_cluster * k)).release(
-            engine.answer(cells), ledger=ledger, rng=rng, label="tree: shape"
+            seen.answer(cells), ledger=ledger, rng=rng, label="tree: shape"
         )
-        center, half = cells.boxes(depths, prefixes)
-        leaf_of = np.empty(2**depth, dtype=np.int32)
-        for leaf, (h, prefix) in enumerate(zip(depths.tolist(), prefixes.tolist(), strict=True)):
-            leaf_of[prefix << (depth - h) : (prefix + 1) << (depth - h)] = leaf
-
-        noisy = LInfLaplace(leaf_epsilon).release(
-            engine.answer(Leaves(cells, leaf_of, center, half)), ledger=ledger, rng=rng, label="tree: leaves"
-        )
+        leaves = leaves_of(cells, depths, prefixes)
+        noisy = LInfLaplace(leaf_epsilon).release(seen.answer(leaves), ledger=ledger, rng=rng, label="tree: leaves")
         counts, offsets = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
-        variance = cube_variance(engine.n_features) / float(leaf_epsilon) ** 2
+        variance = cube_variance(view.n_features) / float(leaf_epsilon) ** 2
         owner = np.zeros(len(counts), np.int64)
-        weights = project(blend(counts, np.array([total.value]), owner, variance, total.variance))
+        blended = blend(counts, np.array([total.value]), owner, variance, total.variance)
+        weights = posterior_means(blended, 1 / float(leaf_epsilon), total.value, 1 + view.n_features)
         n = np.maximum(weights, 1e-9)[:, None]
         trust = self.offset_variance / (self.offset_variance + variance / n**2)
-        points = center + np.clip(offsets / n, -1.0, 1.0) * trust * half
-        return WeightedPoints.of(points, weights)
+        moved = leaves.center + np.clip(offsets / n, -1.0, 1.0) * trust * leaves.half
+        points = seen.place(moved, settings.BORDER_DOUBT * np.sqrt(variance) / n * leaves.half)
+        return Built(WeightedPoints.of(points, weights), signal=k)
+
+
+def leaves_of(cells: Halvings, depths: IntArray, prefixes: IntArray) -> Leaves:
+    """The question about the leaves with these depths and prefixes, shape (leaves,) each."""
+    leaf_of = np.empty(2**cells.depth, dtype=np.int32)
+    for leaf, (h, prefix) in enumerate(zip(depths.tolist(), prefixes.tolist(), strict=True)):
+        leaf_of[prefix << (cells.depth - h) : (prefix + 1) << (cells.depth - h)] = leaf
+    return Leaves(cells, leaf_of, *cells.boxes(depths, prefixes))
 
 
 def cube_variance(n_features: int) -> float:

@@ -27,6 +27,24 @@ class WeightedPoints:
 
 
 @dataclass(frozen=True)
+class NoisyCells:
+    """All cells that were counted, empty ones too: centers (m, d), noisy counts (m,), the variance of their noise."""
+
+    centers: FloatArray
+    counts: FloatArray
+    variance: float
+
+
+@dataclass(frozen=True)
+class Built:
+    """A synopsis, for how many clusters it has signal, and the noisy cells behind it if clusters are tested on them."""
+
+    points: WeightedPoints
+    signal: int
+    cells: NoisyCells | None = None
+
+
+@dataclass(frozen=True)
 class NoisyTotal:
     """The number of records as it was released or given, with the variance of its noise."""
 

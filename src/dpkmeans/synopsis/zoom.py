@@ -1,0 +1,184 @@
+"""Zoom in on where the records are, before anything else is asked. Proof: proofs/zoom.md.
+
+A public box is mostly much wider than the data. A private choice among boxes, by the records that each holds less a
+price for its size, finds one that is not. With few features the candidates are rectangles anywhere in the box; with
+more they are nested around a noisy mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Sensitivity
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import LInfLaplace, PermuteAndFlip
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.grid_cells import GridCells, positions
+from dpkmeans.synopsis.residual_queries import UNIT, Residuals
+from dpkmeans.synopsis.tree import cube_variance
+from dpkmeans.synopsis.view import View
+from dpkmeans.synopsis.zoom_cells import Shells
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a fit has for everything, and about how many records there are; a zoom spends a part of it."""
+
+    epsilon: Epsilon
+    n: float
+
+    def share(self, needed: float, least: float, most: float) -> float:
+        """The part of ε for which N·ε times it is what is `needed`, between two limits."""
+        return min(max(needed / (self.n * float(self.epsilon)), least), most)
+
+    def noise(self, share: float, candidates: int) -> float:
+        """About how many records a choice among so many boxes with this share may be off by, as a part of all."""
+        return math.log(candidates) / (share * float(self.epsilon) * self.n)
+
+
+def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
+    """The part of the view that holds nearly all records, or the view itself. A few rounds, each a smaller box."""
+    wide = int(np.count_nonzero(view.bounds.unit_box))
+    if wide == 0:
+        return view
+    look = _among_rectangles if wide <= settings.MAX_RECTANGLE_FEATURES else _around_mean
+    before = ledger.remaining
+    for _ in range(settings.MAX_ZOOMS):
+        view, again = look(view, budget, ledger=ledger, rng=rng)
+        spent = (before - ledger.remaining).nano / budget.epsilon.nano
+        if not again or spent > settings.MAX_ZOOM_SHARE:
+            break
+    return view
+
+
+def _choose(
+    held: Exact[IntArray], halvings: FloatArray, price: float, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness
+) -> int:
+    """The index of a box that holds many records for its size, from how many each holds, shape (m,).
+
+    `halvings` (m,) says how much smaller each is than the first one, which is the whole.
+    """
+    prices = np.rint(price * (halvings.max() - halvings)).astype(np.int64)
+    prices[1:] += math.ceil(settings.ZOOM_INERTIA / float(epsilon))
+    scores = Exact(reveal(held, why="stays exact") - prices, held.sensitivity)
+    return PermuteAndFlip(epsilon).release(scores, ledger=ledger, rng=rng, label="zoom: box")
+
+
+# -- few features: rectangles -------------------------------------------------------------------------------------
+
+
+def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
+    box = view.bounds.unit_box
+    wide = np.flatnonzero(box)
+    begin, end = rectangles(len(wide))
+    parts = np.ones(len(box), np.int64)
+    parts[wide] = settings.RECTANGLE_GRID
+    share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
+    noise = budget.noise(share, len(begin))
+    if noise > settings.MAX_ZOOM_NOISE:
+        return view, False
+    epsilon = budget.epsilon.share(share)
+    cells = GridCells(box, np.ones_like(parts), parts[None, :])
+    everything = Shells(view.center, view.half[None, :])
+    table = view.engine.answer(cells) if view.whole else view.answer_split(cells, everything)
+    held = records_in(table, begin, end)
+    halvings = np.log2(settings.RECTANGLE_GRID / (end - begin)).mean(axis=1)
+    price = min(
+        settings.RECTANGLE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
+        (settings.MAX_PRICE - noise) * budget.n / float(halvings.max()),
+    )
+    chosen = _choose(held, halvings, price, epsilon, ledger=ledger, rng=rng)
+    if chosen == 0:
+        return view, False
+    lower, upper = np.zeros(len(box)), box.copy()
+    lower[wide] = begin[chosen] / settings.RECTANGLE_GRID * box[wide]
+    upper[wide] = end[chosen] / settings.RECTANGLE_GRID * box[wide]
+    again = bool(((end - begin)[chosen] <= settings.ZOOM_AGAIN * settings.RECTANGLE_GRID).any())
+    return view.part(view.place(lower), view.place(upper)), again
+
+
+def rectangles(n_features: int) -> tuple[IntArray, IntArray]:
+    """First and one past the last cell of every candidate in each feature, (m, d) each; the first is the whole."""
+    grid = settings.RECTANGLE_GRID
+    intervals: list[tuple[int, int]] = []
+    for i in range(settings.RECTANGLE_LENGTHS):
+        length = round(grid * 2 ** (-i / 2))
+        steps = max(round(settings.RECTANGLE_OVERLAP * (grid - length) / length), 1 if length < grid else 0)
+        starts = np.unique(np.rint(np.linspace(0, grid - length, steps + 1)).astype(np.int64))
+        intervals.extend((start, start + length) for start in starts.tolist())
+    both = np.array(intervals)[positions(np.full(n_features, len(intervals)))]
+    return both[..., 0], both[..., 1]
+
+
+def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[IntArray]:
+    """How many records each rectangle holds, (m,), from the counts of the cells, whose first rows are a cube of cells.
+
+    A record is in one cell, hence adds 0 or 1 to each rectangle: no score is moved by more than 1, in one direction.
+    """
+    d, grid = begin.shape[1], settings.RECTANGLE_GRID
+    cells = reveal(table, why="stays exact")[: grid**d, 0].reshape((grid,) * d)
+    below = np.zeros((grid + 1,) * d, np.int64)
+    below[(slice(1, None),) * d] = cells
+    for axis in range(d):
+        below = np.cumsum(below, axis=axis)
+    held = np.zeros(len(begin), np.int64)
+    for corner in range(2**d):
+        at = tuple(np.where((corner >> j) & 1, begin[:, j], end[:, j]) for j in range(d))
+        held += (-1) ** corner.bit_count() * below[at]
+    return Exact(held, Sensitivity(linf=1, gap=1))
+
+
+# -- more features: nested boxes around the mean ------------------------------------------------------------------
+
+
+def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
+    d = int(np.count_nonzero(view.half))
+    entry = math.sqrt(cube_variance(d))
+    mean_share = budget.share(entry / settings.MEAN_DEVIATION, settings.MIN_MEAN_SHARE, settings.MAX_MEAN_SHARE)
+    share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_NESTED_SHARE, settings.MAX_NESTED_SHARE)
+    deviation = entry / (mean_share * float(budget.epsilon) * budget.n)  # of the mean, in half sides
+    noise = budget.noise(share, settings.NESTED_BOXES)
+    if deviation > settings.MAX_MEAN_DEVIATION or noise > settings.MAX_ZOOM_NOISE:
+        return view, False
+    mean_epsilon, epsilon = budget.epsilon.share(mean_share), budget.epsilon.share(share)
+    halvings: FloatArray = np.arange(settings.NESTED_BOXES) / 2
+    scales = 2.0 ** (1 - halvings)  # in half sides; the first box holds all, wherever the mean is
+    half = view.half
+    one = Residuals(view.center[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
+    noisy = LInfLaplace(mean_epsilon).release(view.engine.answer(one), ledger=ledger, rng=rng, label="zoom: mean")[0]
+    offset = np.clip(noisy[1:] / UNIT / budget.n, -1.0, 1.0)
+    trust = max(0.0, 1 - deviation**2 / max(float(np.mean(offset[half > 0] ** 2)), 1e-300))
+    center = view.center + trust * offset * half
+    held = records_within(view.engine.answer(Shells(center, scales[:, None] * half)))
+    price = min(
+        settings.NESTED_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
+        settings.MAX_PRICE * budget.n / float(halvings.max()),
+    )
+    chosen = _choose(held, halvings, price, epsilon, ledger=ledger, rng=rng)
+    if chosen == 0:
+        return view, False
+    box = view.engine.bounds
+    low, high = np.asarray(view.bounds.lower), np.asarray(view.bounds.upper)
+    lower = np.clip(center - scales[chosen] * half, low, high)
+    upper = np.clip(center + scales[chosen] * half, low, high)
+    wide = half > 0
+    if np.mean(np.log2(2 * half[wide] / np.maximum(upper - lower, 1e-12)[wide])) < settings.MIN_HALVINGS:
+        return view, False
+    part = view.part(box.clip_unit(lower), box.clip_unit(upper))
+    return part, deviation > settings.ZOOM_AGAIN_DEVIATION * float(scales[chosen])
+
+
+def records_within(table: Exact[IntArray]) -> Exact[IntArray]:
+    """How many records each of nested boxes holds, (m,), from the counts of their shells; the first holds all.
+
+    A record in one shell adds 1 to the boxes around it: no score is moved by more than 1, in one direction.
+    """
+    shells = reveal(table, why="stays exact")[:, 0]
+    return Exact(np.cumsum(shells[::-1])[::-1].copy(), Sensitivity(linf=1, gap=1))

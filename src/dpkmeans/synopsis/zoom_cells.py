@@ -1,0 +1,93 @@
+"""Where records are, on many scales: shells of nested boxes, and rings of cells around a box. Proof: proofs/zoom.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.core.query import Sensitivity
+from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.simd_f32 import LANES
+
+
+@dataclass(frozen=True)
+class Shells:
+    """Which of nested boxes around `center` (d,) is the smallest that holds a record; half sides (m, d), falling.
+
+    The first box holds all of them.
+    """
+
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one shell, by 1
+    center: FloatArray
+    half: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.half), 1
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        _add_shells(tiles, n, self.center, self.half, table)
+
+
+@compiled
+def _add_shells(tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, table: IntArray) -> None:
+    for t in range(len(tiles)):
+        for w in range(min(LANES, n - t * LANES)):
+            level = len(half) - 1
+            for j in range(len(center)):
+                away = abs(tiles[t, j, w] - center[j])
+                while level > 0 and away > half[level, j]:
+                    level -= 1
+            table[level, 0] += 1
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Cells around a box with `center` and `half` sides (d,): each ring is twice as wide and has `parts` (d,) a side.
+
+    A record outside the box is in the smallest of `n_rings` boxes that holds it, or else in the largest, and there in
+    one of its cells. Cells that lie in the next smaller box stay empty.
+    """
+
+    sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one cell, by 1
+    center: FloatArray
+    half: FloatArray
+    parts: IntArray
+    n_rings: int
+
+    @property
+    def cells_per_ring(self) -> int:
+        """Cells of one ring, those that stay empty included."""
+        return int(np.prod(self.parts))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rings * self.cells_per_ring, 1
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        _add_rings(tiles, n, self.center, self.half, self.parts, self.n_rings, table)
+
+
+@compiled
+def _add_rings(
+    tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, parts: IntArray, n_rings: int, table: IntArray
+) -> None:
+    d = len(center)
+    for t in range(len(tiles)):
+        for w in range(min(LANES, n - t * LANES)):
+            ring, wide = 0, 2.0
+            for j in range(d):
+                away = abs(tiles[t, j, w] - center[j])
+                while ring < n_rings - 1 and away > wide * half[j]:
+                    ring += 1
+                    wide *= 2.0
+            cell = ring
+            for j in range(d):
+                reach = wide * half[j]
+                place = (tiles[t, j, w] - center[j]) / reach if reach > 0.0 else 0.0
+                place = (min(max(place, -1.0), 1.0) + 1.0) / 2.0 * parts[j]
+                cell = cell * parts[j] + min(np.int64(place), parts[j] - 1)
+            table[cell, 0] += 1
