@@ -31,6 +31,10 @@ from dpkmeans.errors import BudgetError
 from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.settings import RECTANGLE_GRID
+from dpkmeans.synopsis.zoom import records_in, records_within
+from dpkmeans.synopsis.zoom import rectangles as candidates
 
 BOXES = [box for name, box in made.BOXES.items() if name != "many"]
 MAX_RECORDS = 6
@@ -81,6 +85,20 @@ def block_sums(rng, box):
     return answer
 
 
+def rectangles(rng, box):
+    wide = np.flatnonzero(box.unit_box)[:2]
+    parts = np.ones(box.n_features, np.int64)
+    parts[wide] = RECTANGLE_GRID
+    cells = GridCells(box.unit_box, np.ones_like(parts), parts[None, :])
+    begin, end = candidates(len(wide))
+    return lambda records: records_in(engine_of(records, box).answer(cells), begin, end)
+
+
+def nested_boxes(rng, box):
+    query = made.shells(rng, box)
+    return lambda records: records_within(engine_of(records, box).answer(query))
+
+
 QUESTIONS = {
     "number of records": (
         lambda rng, box: lambda records: engine_of(records, box).count(),
@@ -96,6 +114,12 @@ QUESTIONS = {
     "leaves": (asked(made.leaves), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "sides": (asked(made.sides), {"l1", "l2_squared", "linf", "columns"}),
     "spread": (asked(made.spread), {"l1", "l2_squared", "linf", "columns"}),
+    "shells": (asked(made.shells), {"l1", "l2_squared", "linf", "columns"}),
+    "rings": (asked(made.rings), {"l1", "l2_squared", "linf", "columns"}),
+    "a part and its rings": (asked(made.split), {"l1", "l2_squared", "linf", "columns"}),
+    "leaves of a squeezed view": (asked(made.squeezed), {"l1", "l2_squared", "linf", "columns", "gap"}),
+    "records in rectangles": (rectangles, {"linf", "gap"}),
+    "records in nested boxes": (nested_boxes, {"linf", "gap"}),
     "histogram for the bounds": (
         lambda rng, box: lambda records: bounds_histogram(records),
         {"l1", "l2_squared", "linf", "gap"},
@@ -277,6 +301,9 @@ DECLARES = {
     "synopsis/residual_queries.py",
     "synopsis/synopsis.py",
     "synopsis/tree_cells.py",
+    "synopsis/view.py",
+    "synopsis/zoom.py",
+    "synopsis/zoom_cells.py",
     "core/query.py",
 }
 UNPROVED = {"methods/gupt.py", "methods/privgene.py"}

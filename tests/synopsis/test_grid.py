@@ -13,16 +13,22 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid, pieces
+from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
 def built(X, box, k=3, epsilon=1.0, grid=Grid()):  # noqa: B008 (a frozen value)
     ledger = Ledger(epsilon)
     engine = MemoryEngine.of_records(X, box, n_threads=1)
-    points = grid.build(
-        engine, k, Epsilon.of(epsilon), NoisyTotal(float(len(X)), 0.0), ledger=ledger, rng=Randomness.with_seed(0)
+    made = grid.build(
+        View.of(engine),
+        k,
+        Epsilon.of(epsilon),
+        NoisyTotal(float(len(X)), 0.0),
+        ledger=ledger,
+        rng=Randomness.with_seed(0),
     )
-    return points, ledger
+    return made.points, ledger
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=120), st.floats(0.0, 1e5))
@@ -63,7 +69,7 @@ def test_the_second_look_is_finer_where_the_first_one_saw_records():
     points, _ = built(X, Bounds.of((0, 1), 2))
     dense = (points.points < 0.3).all(axis=1)
     assert dense.sum() > 5 * (~dense).sum()
-    assert points.weights[dense].sum() > 0.99 * points.weights.sum()
+    assert points.weights[dense].sum() > 0.98 * points.weights.sum()
 
 
 def test_neither_look_has_more_cells_than_the_cap_however_many_records_there_are():
@@ -78,10 +84,15 @@ def test_neither_look_has_more_cells_than_the_cap_however_many_records_there_are
             return engine.answer(query)
 
     Grid().build(
-        Counting(), 5, Epsilon.of(1.0), NoisyTotal(2.0**33, 0.0), ledger=Ledger(1.0), rng=Randomness.with_seed(0)
+        View.of(Counting()),
+        5,
+        Epsilon.of(1.0),
+        NoisyTotal(2.0**33, 0.0),
+        ledger=Ledger(1.0),
+        rng=Randomness.with_seed(0),
     )
     assert seen[0] <= 4 * 512
-    assert seen[1] <= 4 * 2048
+    assert seen[1] <= 4 * 8192
 
 
 def test_large_weights_are_close_to_the_records():

@@ -75,14 +75,16 @@ def test_the_default_is_the_synopsis():
     ("name", "n_records"), [*((name, None) for name in FAMILY), ("synopsis", 1_000_000), ("eugkm", 10_000)]
 )
 @pytest.mark.parametrize("d", [2, 10, 12, 60])
-def test_a_fit_makes_at_most_eight_passes_and_four_up_to_ten_features_and_says_how_many(name, n_records, d):
+def test_a_fit_makes_a_few_passes_and_says_how_many(name, n_records, d):
     """What is asked does not grow with the records: a public million here plans what a million records would."""
     counting = CountingEngine(engine_of(groups(2000, d, 10)))
     method = make_method(name, n_records=n_records)
     release = method.run(counting, 10, ledger=Ledger(1.0), rng=Randomness.with_seed(0))
     assert set(counting.asked) <= {"answer", "count"}
     assert release.n_passes == len(counting.asked) == len(release.spends)
-    assert release.n_passes <= (4 if d <= 10 else 8)
+    zooms = sum(label.startswith("zoom") for label in (spend.label for spend in release.spends))
+    assert zooms <= (0 if name in ("eugkm", "su-hybrid") else 3 if d <= 2 else 6)
+    assert release.n_passes - zooms <= (4 if d < 16 else 8)
 
 
 def test_records_are_looked_at_through_ask_and_count_alone():
@@ -147,11 +149,21 @@ class Blind(SeededNoise):
         return super().laplace(np.zeros_like(values) + 40, scale)
 
 
-def blind(self, exact, *, ledger, rng, label, release=mechanisms.LInfLaplace.release):
-    """`LInfLaplace.release` of zeros instead of the values."""
-    return release(
-        self, Exact(np.zeros_like(reveal(exact, why="a test")), exact.sensitivity), ledger=ledger, rng=rng, label=label
-    )
+def blind(release):
+    """`release` of zeros instead of the values."""
+
+    def of_zeros(self, exact, *, ledger, rng, label):
+        zeros = Exact(np.zeros_like(reveal(exact, why="a test")), exact.sensitivity)
+        return release(self, zeros, ledger=ledger, rng=rng, label=label)
+
+    return of_zeros
+
+
+def content(value):
+    """What a question is made of, as numbers, also inside of the questions that it is made of."""
+    if hasattr(value, "__dict__"):
+        return {key: content(inner) for key, inner in vars(value).items()}
+    return np.asarray(value).tolist()
 
 
 @pytest.mark.parametrize("d", [2, 6, 12])
@@ -164,19 +176,17 @@ def test_what_is_asked_second_is_made_of_released_values_alone(d, monkeypatch):
 
         class Watching(CountingEngine):
             def answer(self, query, seen=seen):
-                seen.append({key: np.asarray(value) for key, value in vars(query).items() if key != "cells"})
+                seen.append((type(query).__name__, content(query)))
                 return self._engine.answer(query)
 
         rng = Randomness(np.random.default_rng(0), Blind(0))
         with monkeypatch.context() as patch:
-            patch.setattr(mechanisms.LInfLaplace, "release", blind)
+            for mechanism in (mechanisms.LInfLaplace, mechanisms.PermuteAndFlip):
+                patch.setattr(mechanism, "release", blind(mechanism.release))
             make_method("synopsis", n_records=5000).run(Watching(engine_of(X)), 3, ledger=Ledger(1.0), rng=rng)
         asked.append(seen)
-    assert len(asked[0]) == len(asked[1]) >= 2
-    for first, second in zip(*asked, strict=True):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert np.array_equal(first[key], second[key])
+    assert len(asked[0]) >= 2
+    assert asked[0] == asked[1]
 
 
 def test_a_release_holds_no_array_as_long_as_the_data():

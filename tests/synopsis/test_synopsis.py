@@ -35,8 +35,9 @@ def made() -> Synopsis:
 # --- making one -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 4, 6, 12])
+@pytest.mark.parametrize("d", [1, 2, 4, 6, 12, 30])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
 def test_a_synopsis_spends_what_was_promised_and_no_more(d, epsilon):
     parent = Ledger(5.0)
     X = np.random.default_rng(0).random((5000, d))
@@ -45,7 +46,8 @@ def test_a_synopsis_spends_what_was_promised_and_no_more(d, epsilon):
     assert float(parent.spent) == epsilon
     assert synopsis.guarantee.label == "proved"
     assert (
-        synopsis.kind == {1: "grid", 2: "grid", 4: "tree" if epsilon == 1 else "grid", 6: "tree", 12: "hyperplanes"}[d]
+        synopsis.kind
+        == {1: "grid", 2: "grid", 4: "tree" if epsilon == 1 else "grid", 6: "tree", 12: "tree", 30: "hyperplanes"}[d]
     )
     assert ((synopsis.points >= 0) & (synopsis.points <= 1)).all()
     assert (synopsis.weights > 0).all()
@@ -71,11 +73,23 @@ def test_a_number_of_clusters_that_makes_no_sense_is_a_clear_error(k, made):
 
 def test_a_weak_signal_is_a_warning_from_public_quantities():
     X = np.random.default_rng(0).random((40, 2))
-    with pytest.warns(WeakSignalWarning, match="no private method finds good clusters"):
+    with pytest.warns(WeakSignalWarning, match="no private method tells the clusters from noise"):
         make_synopsis(X, 0.1, (0, 1), n_records=40)
-    with pytest.warns(WeakSignalWarning, match="Use more records, a larger epsilon or fewer clusters"):
+    with pytest.warns(WeakSignalWarning, match="Use more records, a larger epsilon, fewer clusters or fewer features"):
         DPKMeans(8, epsilon=1.0, bounds=(0, 1), n_records=40).fit(X)
     DPKMeans(2, epsilon=1.0, bounds=(0, 1), n_records=40_000).fit(X)  # by the public number the signal is strong
+
+
+def test_the_warning_grows_with_the_number_of_features():
+    X = np.random.default_rng(0).random((1000, 61))
+    DPKMeans(10, epsilon=1.0, bounds=(0, 1), n_records=1000).fit(X[:, :10])
+    with pytest.warns(WeakSignalWarning, match="below 244"):
+        DPKMeans(10, epsilon=1.0, bounds=(0, 1), n_records=1000).fit(X)
+    with pytest.warns(WeakSignalWarning):
+        model = DPKMeans(10, epsilon=0.1, bounds=(0, 1), n_records=1000).fit(X)
+    assert model.release_.parameters["clusters_with_signal"] == 1
+    strong = DPKMeans(4, epsilon=1.0, bounds=(0, 100)).fit(visits())
+    assert strong.release_.parameters["clusters_with_signal"] == 4
 
 
 def test_the_names_of_a_frame_go_with_it():
@@ -151,7 +165,7 @@ def test_what_is_computed_from_a_synopsis_that_is_not_private_is_not_private_eit
 
 
 def test_k_above_the_number_of_points_still_gives_distinct_centroids_inside_the_bounds():
-    made = make_synopsis(np.full((300, 12), 0.5), 1.0, (0, 1), n_records=300)
+    made = make_synopsis(np.full((300, 8), 0.5), 1.0, (0, 1), n_records=300)
     k = len(made.weights) + 25
     release = made.fit(k)
     assert len(np.unique(release.centroids, axis=0)) == k

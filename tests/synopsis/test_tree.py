@@ -9,21 +9,22 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.tree import Tree, cube_variance
+from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
 def built(X, box, epsilon=1.0, tree=Tree()):  # noqa: B008 (a frozen value)
     ledger = Ledger(epsilon)
     engine = MemoryEngine.of_records(X, box, n_threads=1)
-    points = tree.build(
-        engine,
+    made = tree.build(
+        View.of(engine),
         3,
         Epsilon.of(epsilon),
         NoisyTotal(float(max(len(X), 1)), 0.0),
         ledger=ledger,
         rng=Randomness.with_seed(0),
     )
-    return points, ledger
+    return made.points, ledger
 
 
 @pytest.mark.parametrize("n", [0, 1, 3000])

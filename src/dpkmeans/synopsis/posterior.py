@@ -15,19 +15,17 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.synopsis import settings
 
 
-def laplace_density(z: FloatArray) -> FloatArray:
-    """Of Laplace noise of scale 1."""
-    return np.asarray(np.exp(-np.abs(z)) / 2)
+def noise_density(z: FloatArray, entries: int) -> FloatArray:
+    """Of one of D `entries` with the joint density exp(-‖z‖∞), up to a factor: Γ(D, |z|)/(2 Γ(D + 1)).
 
-
-def cube_density(z: FloatArray, entries: int) -> FloatArray:
-    """Of one of several `entries` with the joint density exp(-‖z‖∞), up to a factor: Γ(D-1, |z|)/(2 Γ(D))."""
+    For D = 1 this is Laplace's law.
+    """
     away = np.abs(z)
     term, total = np.exp(-away), np.zeros_like(away)
-    for i in range(max(entries - 1, 1)):
+    for i in range(entries):
         total += term
         term = term * away / (i + 1)
-    return np.asarray(total / (2 * max(entries - 1, 1)))
+    return np.asarray(total / (2 * entries))
 
 
 def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int = 1) -> FloatArray:
@@ -35,9 +33,9 @@ def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int 
 
     `entries` is 1 for Laplace noise, else the number of entries of a row of cube noise.
     """
-    deviation = math.sqrt(2.0 if entries == 1 else (entries + 1) * (entries + 2) / 3)
+    deviation = math.sqrt((entries + 1) * (entries + 2) / 3)
     steps = np.linspace(-1.0, 1.0, settings.POSTERIOR_STEPS) * settings.POSTERIOR_REACH * deviation
-    law = laplace_density(steps) if entries == 1 else cube_density(steps, entries)
+    law = noise_density(steps, entries)
     law /= law.sum()
     y = noisy / scale
     n = y[:, None] - steps
@@ -45,7 +43,7 @@ def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int 
     prior = np.where((n > 0) & (n < most), 1 / (np.maximum(n, 0.0) + deviation), 0.0) / math.log1p(most / deviation)
     full = prior @ law
     expected = (prior * n) @ law / np.maximum(full, 1e-300)
-    empty = laplace_density(y) if entries == 1 else cube_density(y, entries)
+    empty = noise_density(y, entries)
     full, empty = np.maximum(full, 1e-300), np.maximum(empty, 1e-300)
     occupied = 0.5
     for _ in range(settings.POSTERIOR_PASSES):

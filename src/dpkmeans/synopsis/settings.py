@@ -36,7 +36,8 @@ MIN_CELL_SHARE = 1e-9  # records added to each coarse cell, so that an empty one
 MAX_ROUNDING = 4  # times as many cells as wanted, after rounding to whole cuts
 
 # #smoothing
-MAX_POINTS = 16_384  # points that stand for all cells
+MIN_POINTS, MAX_POINTS = 4096, 16_384  # points that stand for all cells, at most
+POINTS_PER_CELL = 4  # at most, between these two limits
 MAX_PARTS = 3  # points per feature and cell; more change nothing
 NEIGHBOUR_REACH = 0.75  # sides of a cell, from its middle into the next one
 
@@ -93,7 +94,7 @@ MIN_RECENTRE_SIGNAL = 55.0  # signal; but not below this
 EXTRAPOLATION = 0.75  # of the next Lloyd step
 
 # #limits-of-computing-time
-RESTARTS = 60  # k-means++ starts
+RESTARTS = 30  # k-means++ starts
 SWAPS_PER_CLUSTER = 10  # trials to move one centroid elsewhere
 SWAP_PASSES = 2  # Lloyd passes of a trial
 MAX_SWAP_WORK = 10**9  # steps of the innermost loop, over all trials

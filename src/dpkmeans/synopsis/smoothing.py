@@ -11,7 +11,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.synopsis.grid_cells import GridCells, positions
-from dpkmeans.synopsis.settings import MAX_PARTS, NEIGHBOUR_REACH
+from dpkmeans.synopsis.settings import MAX_PARTS, MIN_POINTS, NEIGHBOUR_REACH, POINTS_PER_CELL
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -21,7 +21,8 @@ def smooth(cells: GridCells, weights: FloatArray, max_points: int) -> WeightedPo
     centers, sides = cells.centers(), cells.sides
     wide = cells.box > 0
     parts = MAX_PARTS
-    while parts > 1 and len(live) * float(parts) ** int(wide.sum()) > max_points:
+    limit = min(max(MIN_POINTS, POINTS_PER_CELL * len(live)), max_points)
+    while parts > 1 and len(live) * float(parts) ** int(wide.sum()) > limit:
         parts -= 1
     if parts == 1:
         return WeightedPoints.of(centers, weights)

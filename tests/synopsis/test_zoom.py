@@ -1,0 +1,175 @@
+"""The zoom into a box that is too wide: what is counted, what is found, and that it never collapses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Sensitivity
+from dpkmeans.engines.block_tasks import block_of_points
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.methods.registry import make_method
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.posterior import noise_density, posterior_means
+from dpkmeans.synopsis.settings import RECTANGLE_GRID
+from dpkmeans.synopsis.view import Squeeze, SqueezedQuery, View
+from dpkmeans.synopsis.zoom import Budget, records_in, records_within, rectangles, zoom
+from dpkmeans.synopsis.zoom_cells import Shells
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
+
+
+def engine_of(X, box) -> MemoryEngine:
+    return MemoryEngine.of_records(X, box, n_threads=1)
+
+
+def zoomed(X, box, epsilon=1.0, seed=0) -> View:
+    ledger = Ledger(epsilon)
+    return zoom(
+        View.of(engine_of(X, box)),
+        Budget(Epsilon.of(epsilon), float(len(X))),
+        ledger=ledger,
+        rng=Randomness.with_seed(seed),
+    )
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_records_in_each_rectangle_are_counted_exactly(d):
+    X = np.random.default_rng(d).random((300, d))
+    parts = np.full(d, RECTANGLE_GRID)
+    cells = GridCells(np.ones(d), np.ones_like(parts), parts[None, :])
+    begin, end = rectangles(d)
+    assert (begin[0] == 0).all()
+    assert (end[0] == RECTANGLE_GRID).all()
+    held = reveal(records_in(engine_of(X, Bounds.of((0, 1), d)).answer(cells), begin, end), why="a test")
+    cell = np.floor(np.rint(X * 2**20) / 2**20 * RECTANGLE_GRID)
+    for i in range(0, len(begin), max(len(begin) // 200, 1)):
+        assert held[i] == np.count_nonzero(((cell >= begin[i]) & (cell < end[i])).all(axis=1))
+
+
+def test_the_records_in_nested_boxes_are_counted_exactly():
+    rng = np.random.default_rng(0)
+    X, center, scales = rng.random((500, 4)), rng.random(4), 2.0 ** (1 - np.arange(9) / 2)
+    half = scales[:, None] * np.array([1.0, 0.5, 1.0, 0.2])
+    half[0] = 2.0
+    held = reveal(records_within(engine_of(X, Bounds.of((0, 1), 4)).answer(Shells(center, half))), why="a test")
+    grid = np.rint(X * 2**20) / 2**20
+    assert held.tolist() == [np.count_nonzero((np.abs(grid - center) <= h).all(axis=1)) for h in half]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6, 20])
+@pytest.mark.parametrize("place", [0.0, 0.5])
+def test_the_zoom_finds_the_records_in_a_box_that_is_too_wide(d, place):
+    """Sixteen times too wide: in ten seeded runs a box at most four times as wide as the data holds nearly all."""
+    X = np.random.default_rng(d).random((20_000, d))
+    box = Bounds.of((-15 * place, 1 + 15 * (1 - place)), d)
+    for seed in range(10):
+        view = zoomed(X, box, seed=seed)
+        lower, upper = box.from_unit(np.array(view.bounds.lower)), box.from_unit(np.array(view.bounds.upper))
+        assert not view.whole
+        assert ((lower <= X) & (upper >= X)).all(axis=1).mean() > 0.9
+        assert (upper - lower).max() < 4
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+@pytest.mark.parametrize("n", [1, 30, 300, 3000])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.1, 1.0])
+def test_no_box_collapses_where_there_is_little_to_see(d, n, epsilon):
+    X = np.random.default_rng(n).random((n, d))
+    for seed in range(3):
+        view = zoomed(X, Bounds.of((0, 1), d), epsilon, seed)
+        held = ((view.bounds.lower <= X) & (view.bounds.upper >= X)).all(axis=1).mean()
+        assert held > 0.3 or n * epsilon < 100
+        assert min(np.subtract(view.bounds.upper, view.bounds.lower)) >= 1 / 64
+
+
+def test_a_tight_box_is_kept_in_most_runs():
+    X = np.random.default_rng(0).random((20_000, 2))
+    assert sum(zoomed(X, Bounds.of((0, 1), 2), seed=seed).whole for seed in range(10)) >= 9
+
+
+def test_a_box_without_width_is_left_alone_at_no_cost():
+    ledger = Ledger(1.0)
+    view = View.of(engine_of(np.full((50, 2), 0.5), Bounds((0.5, 0.5), (0.5, 0.5), from_data=True)))
+    rng = Randomness.with_seed(0)
+    assert zoom(view, Budget(Epsilon.of(1.0), 50.0), ledger=ledger, rng=rng).whole
+    assert not ledger.spends
+
+
+def test_what_is_squeezed_comes_back_to_where_it_was():
+    X = np.random.default_rng(0).random((400, 3)).astype(np.float32)
+    view = View.of(engine_of(X, Bounds.of((0, 1), 3))).part(np.array([0.4, 0.1, 0.0]), np.array([0.5, 0.15, 1.0]))
+    seen, arrived = view.squeezed(), []
+    assert isinstance(seen.squeeze, Squeeze)
+
+    @dataclass(frozen=True)
+    class Watch(Shells):
+        def add(self, tiles, n, table):
+            arrived.append(tiles.transpose(0, 2, 1).reshape(-1, 3)[:n].astype(np.float64))
+            super().add(tiles, n, table)
+
+    query = SqueezedQuery(Watch(np.zeros(3), np.full((1, 3), 2.0)), seen.squeeze)
+    query.add(block_of_points(X).tiles, len(X), np.zeros((1, 1), np.int64))
+    moved = arrived[-1]
+    assert ((moved >= 0) & (moved <= seen.bounds.unit_box + 1e-6)).all()
+    assert seen.place(moved) == pytest.approx(X, abs=1e-5)
+    drawn = seen.place(moved, 1.0)
+    assert (np.abs(drawn - view.center) <= view.half + 1e-6).all()
+
+
+def test_far_small_clusters_are_not_lost_when_the_box_shrinks_to_a_dense_part():
+    rng = np.random.default_rng(1)
+    dense = 0.5 + 0.02 * rng.random((20_000, 2))
+    far = np.concatenate([c + 0.005 * rng.standard_normal((300, 2)) for c in ([0.1, 0.1], [0.9, 0.2])])
+    X = np.concatenate([dense, far])
+    release = make_method("synopsis").run(
+        engine_of(X, Bounds.of((0, 1), 2)), 4, ledger=Ledger(1.0), rng=Randomness.with_seed(0)
+    )
+    for center in ([0.1, 0.1], [0.9, 0.2]):
+        assert np.linalg.norm(release.centroids - center, axis=1).min() < 0.03
+
+
+def test_no_centroid_is_left_in_empty_space_of_a_loose_box():
+    """Eight clusters in a corner of a box 33 times as wide: each centroid is near a record, in all of ten runs."""
+    rng = np.random.default_rng(4)
+    centers = 30 * rng.random((8, 2))
+    X = centers[rng.integers(8, size=20_000)] + 0.3 * rng.standard_normal((20_000, 2))
+    for seed in range(10):
+        release = make_method("synopsis").run(
+            engine_of(X, Bounds.of((0, 1000), 2)), 8, ledger=Ledger(1.0), rng=Randomness.with_seed(seed)
+        )
+        assert max(np.linalg.norm(X - c, axis=1).min() for c in release.centroids) < 2.0
+
+
+def test_posterior_means_keep_what_stands_out_and_nothing_else():
+    rng = np.random.default_rng(0)
+    counts = np.zeros(500)
+    counts[:20] = 300.0
+    weights = posterior_means(counts + rng.laplace(scale=10.0, size=500), 10.0, 6000.0)
+    assert weights[:20] == pytest.approx(np.full(20, 300.0), abs=80)
+    assert weights[20:].sum() < 0.05 * 6000
+    silent = posterior_means(rng.laplace(scale=10.0, size=500), 10.0, 6000.0)
+    assert silent.sum() < 1e-3
+
+
+@pytest.mark.parametrize("entries", [1, 2, 7])
+def test_the_law_of_the_noise_is_that_of_the_mechanisms(entries):
+    z = np.linspace(-60, 60, 240_001)
+    density = noise_density(z, entries)
+    assert density.sum() * (z[1] - z[0]) == pytest.approx(1.0, abs=1e-3)
+    wanted = (entries + 1) * (entries + 2) / 3
+    assert (density * z**2).sum() * (z[1] - z[0]) == pytest.approx(wanted, rel=1e-3)
+
+
+def test_scores_that_move_apart_by_more_than_they_declare_would_be_another_mechanism():
+    """The choice takes its scale from the declared gap: 1 for counts, which only rise."""
+    counts = Exact(np.array([3, 2]), Sensitivity(linf=1, gap=1))
+    assert counts.sensitivity.gap == 1
+    assert records_within(Exact(np.array([[1], [2]]), Sensitivity.of_row((1,)))).sensitivity.gap == 1
