@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks.problems import Workload, random_problem
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
@@ -20,6 +19,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
+from problems import Workload, random_problem
 
 RIVALS = ("eugkm", "su-hybrid", "su", "mean")
 MEAN = "mean"

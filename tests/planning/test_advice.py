@@ -61,6 +61,12 @@ def test_hopeless_plans_are_called_so():
     assert "Use synopsis" in plan(10**6, 2, 4, [1.0]).recommendation
 
 
+def test_more_features_need_more_records():
+    """The rule by which a fit warns: 4 records times epsilon for each feature and cluster."""
+    assert "Do not expect" not in plan(20_000, 20, 10, [1.0]).recommendation
+    assert "a fit warns below 2.4e+03" in plan(20_000, 600, 10, [1.0]).recommendation
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "says"),
     [

@@ -13,6 +13,7 @@ from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
+from dpkmeans.synopsis.plan import least_signal
 
 MAX_USEFUL_LOSS = 3.0  # above it a clustering is of little use
 GOOD_LOSS = 0.1
@@ -88,7 +89,8 @@ def plan(
         for epsilon in checked
         for j, (low, high) in enumerate(pairs)
     )
-    return Advice(found, noise, _recommend(found, n_records, n_clusters, checked))
+    signal = n_records * checked[-1] / n_clusters
+    return Advice(found, noise, _recommend(found, signal, least_signal(n_features), checked))
 
 
 def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
@@ -108,14 +110,16 @@ def _deviation(side: float, d: int, size: float, epsilon: float) -> float:
     return math.sqrt((entries + 1) * (entries + 2) / 3) / epsilon * side / 2 / max(size, 1.0)
 
 
-def _recommend(found: tuple[Expectation, ...], n: int, k: int, epsilons: list[float]) -> str:
+def _recommend(found: tuple[Expectation, ...], signal: float, least: float, epsilons: list[float]) -> str:
+    """`signal` is records * epsilon / k at the largest epsilon; below `least` a fit warns."""
     best = {e: min((x for x in found if x.epsilon == e), key=lambda x: x.loss) for e in epsilons}
     good = [e for e in epsilons if best[e].loss <= GOOD_LOSS]
     largest = epsilons[-1]
-    if n * largest / k < MIN_RELIABLE_SIGNAL or best[largest].loss > MAX_USEFUL_LOSS:
+    if signal < max(MIN_RELIABLE_SIGNAL, least) or best[largest].loss > MAX_USEFUL_LOSS:
         return (
-            f"Do not expect useful clusters: records * epsilon / k is {n * largest / k:.3g} at the largest epsilon. "
-            "Use fewer clusters, more records or a larger epsilon."
+            f"Do not expect useful clusters: records * epsilon / k is {signal:.3g} at the largest epsilon, and a fit "
+            f"warns below {least:.3g} (10, or 4 for each feature). Use fewer clusters or features, more records or a "
+            "larger epsilon."
         )
     if good:
         chosen = best[good[0]]
