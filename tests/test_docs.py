@@ -6,12 +6,14 @@ import doctest
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +67,40 @@ def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere():
     for page in (*pages, ROOT / "README.md"):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+SCHEMA = """
+age = {kind = "number", lower = 0, upper = 120}
+income = {kind = "number", lower = 0, upper = 2e5}
+region = {kind = "category", levels = ["N", "S", "E"]}
+"""
+
+
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    """The commands in their order, with a schema that is filled in when it was made, then the Python code."""
+    from dpkmeans.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"customer_id": range(2000), "age": rng.normal(40, 9, 2000).round(1)})
+    frame = frame.assign(income=1000 * frame["age"], region=rng.choice(["N", "S", "E"], 2000))
+    frame.to_csv("customers.csv", index=False)
+    text = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    commands = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ").splitlines()
+    commands = [line for line in commands if line.startswith("dpkmeans ")]
+    assert len(commands) >= 8
+    for command in commands:
+        assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+        if command.startswith("dpkmeans schema"):
+            assert "income" in Path("schema.toml").read_text("utf-8")
+            Path("schema.toml").write_text(SCHEMA, "utf-8")
+    assert len(pd.read_csv("clusters.csv").merge(frame, on="customer_id")) == len(frame)
+    names: dict[str, Any] = {"frame": frame}
+    for code in (block for kind, block in blocks if kind == "python"):
+        exec(code, names)  # noqa: S102 (our own examples)
+    assert "Proved: 1-differential privacy" in capsys.readouterr().out
+    assert names["release"].epsilon_spent == 1.0
 
 
 def documented() -> dict[str, Any]:

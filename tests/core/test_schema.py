@@ -75,6 +75,14 @@ def test_a_schema_has_the_coordinates_and_the_box_of_its_columns():
     assert Schema.of(SCHEMA) is SCHEMA
 
 
+@pytest.mark.parametrize("unit", ["day", "hour", "minute", "second"])
+def test_the_ends_of_time_are_readable(unit):
+    kind = Date("0001-01-01", "9999-12-31T23:59:59.999999", unit=unit)
+    low, high = kind.sides()[0]
+    assert str(kind.readable([low])).startswith("0001-01-01")
+    assert str(kind.readable([high])).startswith("9999-12-31")
+
+
 def test_released_coordinates_are_readable():
     values = [40.25, 0.5, 0.125, 0.25, 365.0 * 50, 24 * 365 * 49.0, 12.75, 1.2]
     found = SCHEMA.readable(values)

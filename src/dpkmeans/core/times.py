@@ -11,6 +11,7 @@ from dpkmeans.core.kinds import MIDPOINT, REFUSE, Side, check_order, fill_of, gi
 from dpkmeans.errors import SchemaError
 
 EPOCH = datetime(1970, 1, 1)
+LAST = (datetime.max - EPOCH) // timedelta(microseconds=1)  # the last instant that Python knows
 MICROSECONDS = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 
 Unit = Literal["day", "hour", "minute", "second"]
@@ -58,7 +59,8 @@ class Date:
 
     def readable(self, values: Sequence[float]) -> date | datetime:
         (low, high), at = self.sides()[0], float(values[0])
-        found = EPOCH + timedelta(microseconds=round(min(max(at, low), high) * MICROSECONDS[self.unit]))
+        microseconds = round(min(max(at, low), high) * MICROSECONDS[self.unit])
+        found = EPOCH + timedelta(microseconds=min(microseconds, LAST))
         return found.date() if self.unit == "day" else found.replace(microsecond=0)
 
     def options(self) -> dict[str, Any]:
