@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpkmeans.core.kinds import OTHER, Boolean, Category, Kind
@@ -55,24 +56,45 @@ def centroid_rows(release: Release, columns: int | None = None) -> Iterator[list
         yield [text(value, column.kind) for column, value in shown]
 
 
-def box_rows(release: Release) -> Iterator[tuple[str, list[str]]]:
-    """The public box column by column: a name with its lower and its upper end, or with the levels of a category."""
-    ends = list(zip(release.bounds.lower, release.bounds.upper, strict=True))
-    if release.schema is None:
-        yield from ((name, [text(low), text(high)]) for name, (low, high) in zip(release.names, ends, strict=True))
-        return
-    j = 0
-    for column in release.schema.columns:
-        kind = column.kind
+@dataclass(frozen=True)
+class BoxRow:
+    """A column of the public box: its lower and its upper end, or the levels of a category, as texts.
+
+    `scaled_width` is how far apart its two ends are, or two of its levels, for a method that measures distances.
+    """
+
+    name: str
+    ends: tuple[str, ...]
+    scaled_width: str
+
+
+def box_rows(release: Release) -> Iterator[BoxRow]:
+    """The public box, column by column."""
+    bounds, j = release.bounds, 0
+    weights = bounds.weights or (1.0,) * bounds.n_features
+    scaled = [width * weight for width, weight in zip(bounds.widths, weights, strict=True)]
+    for name, kind in zip(column_names(release), _kinds_of_columns(release), strict=True):
         if isinstance(kind, Category):
-            levels = [shortened(level) for level in kind.texts[:MAX_LEVELS]]
-            more = len(kind.texts) - len(levels)
-            yield column.name, [", ".join(levels) + (f" and {more} more" if more else "")]
-        elif isinstance(kind, Boolean):
-            yield column.name, ["false", "true"]
-        else:
-            yield column.name, [text(kind.readable([end])) for end in ends[j]]
-        j += len(column.coordinates)
+            yield BoxRow(shortened(name), (_levels(kind),), text(scaled[j] / kind.weight))
+            j += len(kind.levels)
+            continue
+        ends = bounds.lower[j], bounds.upper[j]
+        shown = tuple(text(end if kind is None else kind.readable([end])) for end in ends)
+        if isinstance(kind, Boolean):
+            shown = ("false", "true")
+        yield BoxRow(shortened(name), shown, text(scaled[j]))
+        j += 1
+
+
+def has_shares(release: Release) -> bool:
+    """Whether some column of the centroids is shown in shares."""
+    return any(isinstance(kind, Boolean | Category) for kind in _kinds_of_columns(release))
+
+
+def _levels(kind: Category) -> str:
+    levels = [shortened(level) for level in kind.texts[:MAX_LEVELS]]
+    more = len(kind.texts) - len(levels)
+    return ", ".join(levels) + (f" and {more} more" if more else "")
 
 
 def kinds_of_features(release: Release) -> list[Kind | None]:

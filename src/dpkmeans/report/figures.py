@@ -235,12 +235,19 @@ def box_outline(release: Release, x: int, y: int) -> tuple[list[float], list[flo
 def show_dates(axis: Any, release: Release, feature: int) -> None:
     """Write dates and times of day at the ticks of an axis, where the feature is of that kind."""
     kind = kinds_of_features(release)[feature]
-    if isinstance(kind, Date | Time):
-        from matplotlib.ticker import MaxNLocator
+    if not isinstance(kind, Date | Time):
+        return
+    from matplotlib import dates
+    from matplotlib.ticker import MaxNLocator
 
-        low, high = release.bounds.lower[feature], release.bounds.upper[feature]
-        axis.set_major_formatter(lambda value, _: text(kind.readable([value])) if low <= value <= high else "")
-        axis.set_major_locator(MaxNLocator(4))  # dates are long
+    if isinstance(kind, Date) and kind.unit == "day":  # days since 1970, as matplotlib counts them
+        locator = dates.AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        return
+    low, high = release.bounds.lower[feature], release.bounds.upper[feature]
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(lambda value, _: text(kind.readable([value])) if low <= value <= high else "")
 
 
 def _picture(

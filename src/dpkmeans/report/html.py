@@ -13,7 +13,7 @@ from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.core.guarantee import MEANING
-from dpkmeans.core.readable import box_rows, centroid_rows, column_names, shortened
+from dpkmeans.core.readable import box_rows, centroid_rows, column_names, has_shares, shortened
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
@@ -90,7 +90,8 @@ def _content(release: Release) -> dict[str, Any]:
         "names": shown_names,
         "centroids": list(islice(centroid_rows(release, MAX_FEATURES), max_rows)),
         "hidden": _hidden(release, max_rows),
-        "box": [(shortened(name), ends) for name, ends in islice(box_rows(release), MAX_BOUNDS)],
+        "shares": has_shares(release),
+        "box": list(islice(box_rows(release), MAX_BOUNDS)),
         "cost_unit": cost_unit(release),
         "spends": _spends(release),
         "grouped": len(release.spends) > MAX_SPENDS,
