@@ -55,6 +55,8 @@ class Number:
     `infinite="clip"` clips infinities, which are refused otherwise. Without bounds, they are estimated
     (`bounds_epsilon`).
 
+    Guarantee: none of its own; each value is mapped by itself. Source: proofs/schema.md.
+
     >>> Number(0, 120).sides()
     ((0.0, 120.0),)
     """
@@ -106,6 +108,8 @@ class Boolean:
 
     `true` and `false` are the texts that stand for them, one or several; `true`, `yes`, `1` and so on by default.
     `missing` may be True, False, `"midpoint"` or `"refuse"`.
+
+    Guarantee: none of its own; each value is mapped by itself. Source: proofs/schema.md.
 
     >>> Boolean(true="ja", false="nein").sides()
     ((0.0, 1.0),)
@@ -159,6 +163,8 @@ class Category:
     A value that is no level counts as "other": it has zeros in all coordinates, or its own coordinate if "other" is
     listed among the levels. Levels that are texts match texts, and numbers match by value. `missing` may be a level,
     `"other"`, `"midpoint"` (an equal share of each level) or `"refuse"`.
+
+    Guarantee: none of its own; each value is mapped by itself. Source: proofs/schema.md.
 
     >>> Category("N", "S").coordinates("region")
     ('region=N', 'region=S')

@@ -89,7 +89,7 @@ def write_schema(schema: Schema) -> str:
 def template(columns: Iterable[tuple[str, str]]) -> str:
     """The text of a first schema file for columns with their declared kinds.
 
-    >>> print(template([("age", "number")])[-52:])
+    >>> print(template([("age", "number")])[-46:])
     [age]
     kind = "number"
     lower = "?"
