@@ -185,7 +185,9 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return predict(self.release_, self._open(X))
 
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each record to each centroid, shape (n, d) -> (n, k), in the units of the data. Not private.
+        """Distance of each record to each centroid, shape (n, d) -> (n, k). Not private.
+
+        It is in the units of the data, or, where features are scaled, in those of the scale.
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).transform(X[:5]).shape
@@ -205,8 +207,9 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return np.concatenate(distances) * box.longest_side
 
     def score(self, X: Any, y: Any = None, **unsupported: Any) -> float:
-        """Minus the k-means cost of `X`, shape (n, d), under the released centroids, in squared units of the data.
+        """Minus the k-means cost of `X`, shape (n, d), under the released centroids.
 
+        It is in squared units of the data, or, where features are scaled, in those of the scale.
         Not private: the number is exact. A model chosen by it and then published reveals the choice.
 
         >>> X = np.random.default_rng(0).random((2000, 2))

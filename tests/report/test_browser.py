@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.report.browser import Watched, chromium
 
-from dpkmeans import DPKMeans
+from dpkmeans import Category, Date, DPKMeans, Number
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.report import write_report
 
@@ -138,6 +139,30 @@ def test_it_fits_the_screen_and_its_text_can_be_read(browser, page_file, scheme,
     assert page.evaluate(CONTRASTS) == []
     dark = np.mean(page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")) < 100
     assert dark == (scheme == "dark")
+    watched.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_report_with_a_schema_fits_the_screen_and_its_zones_are_round(browser, width, tmp_path):
+    rng = np.random.default_rng(2)
+    many = Category(*(f"a level with a long name {i}" for i in range(30)))
+    schema = {"age": Number(0, 100), "income": Number(0, 1e5), "town": many, "joined": Date("2015-01-01", "2025-12-31")}
+    young = rng.random(6000) < 0.5
+    frame = pd.DataFrame({"age": np.where(young, 20.0, 80.0), "income": np.where(young, 2e4, 8e4)})
+    frame = frame.assign(town="a level with a long name 3", joined="2019-05-01")
+    seeded = {"method": "synopsis-posterior", "random_state": 0, "guarantee": "none"}
+    model = DPKMeans(2, epsilon=5.0, schema=schema, scale="box", **seeded).fit(frame)
+    write_report(model.release_, tmp_path / "report.html")
+    watched = Watched(browser, tmp_path / "report.html", viewport=WIDTHS[width])
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width]["width"]
+    assert watched.page.evaluate(CONTRASTS) == []
+    box = watched.page.inner_text("section[aria-labelledby=box]")
+    assert "2015-01-01" in box
+    assert "and 10 more" in box
+    for shape in ("ball0", "zone0"):
+        _, _, across, down = where(watched.page, shape)
+        assert across == pytest.approx(down, abs=0.2)
+    assert watched.said == []
     watched.close()
 
 

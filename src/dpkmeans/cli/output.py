@@ -18,7 +18,7 @@ from rich.text import Text
 
 from dpkmeans.cli.main import printable
 from dpkmeans.core.epsilon import format_epsilon
-from dpkmeans.core.readable import centroid_rows, column_names, text
+from dpkmeans.core.readable import centroid_rows, column_names, kinds_of_features, text
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -128,7 +128,8 @@ def _estimate(release: Release) -> str:
         ends = f"{name} {release.bounds.lower[j]:g}:{release.bounds.upper[j]:g}"
         return ends + (f" ({', '.join(notes)})" if notes else "")
 
-    return ", ".join(side(j, name) for j, name in enumerate(release.names))
+    features = enumerate(zip(release.names, kinds_of_features(release), strict=True))
+    return ", ".join(side(j, name) for j, (name, kind) in features if kind is None or kind.name == "number")
 
 
 def print_guarantee(release: Release) -> None:

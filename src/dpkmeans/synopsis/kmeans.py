@@ -166,7 +166,7 @@ def simplified_silhouette(points: WeightedPoints, end: FixedPoint) -> float:
 def explore(
     points: WeightedPoints, k: int, bounds: Bounds, rng: np.random.Generator, restarts: int = RESTARTS
 ) -> Explored:
-    """What the synopsis says about `k` clusters; the cost is in squared units of the data."""
+    """What the synopsis says about `k` clusters; the cost is in squared units, after scaling."""
     filled = pad_with_uniform(points, k, bounds.unit_box, rng)
     end = to_fixed_point(filled, best_start(filled, k, rng, restarts))
     sizes = tuple(sorted(end.sizes.tolist(), reverse=True))

@@ -100,7 +100,7 @@ class Synopsis:
         return make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
 
     def explore(self, ks: Iterable[int], *, random_state: Any = None) -> list[Explored]:
-        """Cost, silhouette and sizes for each k, at no further cost. The cost is in squared units of the data.
+        """Cost, silhouette and sizes for each k, at no further cost. Costs are in squared units, after scaling.
 
         Guarantee: the synopsis' own, by post-processing. All values are those on the synopsis, not on the records.
 
