@@ -436,7 +436,7 @@ def test_predict_with_the_wrong_number_of_columns_exits_with_4(model, tmp_path, 
     path = tmp_path / "one.csv"
     path.write_text("8\n2\n")
     assert main(["predict", str(model), str(path), "--no-header"]) == 4
-    assert "expecting 2 features" in capsys.readouterr().err
+    assert "gives 1 column(s); the model was fitted on 2: north, east." in capsys.readouterr().err
 
 
 # --- files ----------------------------------------------------------------------------------------------
