@@ -71,13 +71,13 @@ def cube16() -> Workload:
     return Workload("cube16", X, 16, Bounds.of((-side, side), 16))
 
 
-def dense_and_far() -> Workload:
-    """Five dense clusters close together, and five small ones far from them, in the plane."""
+def dense_and_far(name: str, side: float, sd: float, n: int, n_far: int) -> Workload:
+    """Five dense clusters of `n` records close together, and five small ones far from them, in the plane."""
     rng = np.random.default_rng(3)
-    near, far = 0.45 + 0.1 * rng.random((5, 2)), rng.random((5, 2))
-    parts = [c + 0.004 * rng.standard_normal((4000, 2)) for c in near]
-    parts += [c + 0.01 * rng.standard_normal((150, 2)) for c in far]
-    return unit("far", np.concatenate(parts), 10)
+    near, far = 0.5 - side / 2 + side * rng.random((5, 2)), rng.random((5, 2))
+    parts = [c + sd * rng.standard_normal((n, 2)) for c in near]
+    parts += [c + 0.015 * rng.standard_normal((n_far, 2)) for c in far]
+    return unit(name, np.concatenate(parts), 10)
 
 
 def corner() -> Workload:
@@ -126,7 +126,8 @@ MADE_UP = {
     "blobs10": lambda: unit("blobs10", blobs(10, 100_000, 10, 0.06, seed=0), 10),
     "blobs64": lambda: unit("blobs64", blobs(20, 100_000, 64, 0.08, seed=0), 20),
     "cube16": cube16,
-    "far": dense_and_far,
+    "far": lambda: dense_and_far("far", 0.3, 0.02, 3000, 200),
+    "denser": lambda: dense_and_far("denser", 0.1, 0.004, 4000, 150),
     "corner": corner,
     "lattice": lattice,
     "7m": seven_million,

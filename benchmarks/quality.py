@@ -58,6 +58,7 @@ HARD = [
     *((name, 1.0, t) for name, t in (("house:8", "1.004"), ("adult6:8", "1.02"), ("lifesci:8", "1.005"))),
     *((name, 0.1, t) for name, t in (("house:4", "1.5"), ("adult6:8", "1.05"), ("lifesci:8", "1.04"))),
     *((name, 1.0, t) for name, t in (("far", "1.02"), ("far:4", "1.05"), ("far:8", "1.1"))),
+    *((name, 1.0, "") for name in ("denser", "denser:4", "denser:8")),
     *(("corner", e, t) for e, t in ((0.1, "1.3"), (1.0, "1.001"))),
     *(("lattice", e, t) for e, t in ((0.1, "1.03"), (0.5, "1.003"), (1.0, "1.001"))),
     *(("7m", e, t) for e, t in ((0.1, "1.001"), (0.5, "1.0005"), (1.0, "1.0005"))),

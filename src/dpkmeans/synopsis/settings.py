@@ -113,11 +113,11 @@ MAX_UNIFORM_CELLS = 2**16  # cells
 HYBRID_SHARE = 0.5  # of ε, for the noisy Lloyd step of the hybrid
 
 # #zoom
-ZOOM_SIGNAL = 100.0  # N·ε times the share of ε for one choice, within the limits below
+ZOOM_SIGNAL = 60.0  # N·ε times the share of ε for one choice, within the limits below
 MIN_RECTANGLE_SHARE, MAX_RECTANGLE_SHARE = 0.03, 0.13  # of ε, for a choice among rectangles
 MIN_NESTED_SHARE, MAX_NESTED_SHARE = 0.02, 0.07  # of ε, for a choice among nested boxes
 MIN_MEAN_SHARE, MAX_MEAN_SHARE = 0.02, 0.06  # of ε, for the mean that they are nested around
-MEAN_DEVIATION = 0.05  # half sides; the deviation of that mean which is aimed at
+MEAN_DEVIATION = 0.08  # half sides; the deviation of that mean which is aimed at
 MAX_MEAN_DEVIATION = 0.5  # half sides; a mean with more noise says nothing
 MAX_RECTANGLE_FEATURES = 2  # features; beyond, boxes are nested around the mean
 RECTANGLE_GRID = 64  # cells a side, of which rectangles are made
@@ -131,7 +131,7 @@ MAX_PRICE = 0.8  # of the records, for the smallest candidate: what keeps a box 
 ZOOM_INERTIA = 2.0  # noise scales by which the whole box is preferred
 MAX_ZOOM_NOISE = 0.4  # of the records; where a choice may be off by more, there is none
 ZOOM_AGAIN = 0.13  # of a side; a box that shrinks this far may have to shrink further
-ZOOM_AGAIN_DEVIATION = 0.2  # half sides of the box that was found; with a mean noisier than this, once more
+ZOOM_AGAIN_DEVIATION = 0.15  # half sides of the box that was found; with a mean noisier than this, once more
 MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
 MAX_ZOOMS = 3  # rounds
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins

@@ -58,14 +58,9 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
     return view
 
 
-def _choose(
-    held: Exact[IntArray], halvings: FloatArray, price: float, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness
-) -> int:
-    """The index of a box that holds many records for its size, from how many each holds, shape (m,).
-
-    `halvings` (m,) says how much smaller each is than the first one, which is the whole.
-    """
-    prices = np.rint(price * (halvings.max() - halvings)).astype(np.int64)
+def _choose(held: Exact[IntArray], prices: FloatArray, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> int:
+    """The index of a box that holds many records for its price, from how many each holds; (m,) both."""
+    prices = np.rint(prices).astype(np.int64)
     prices[1:] += math.ceil(settings.ZOOM_INERTIA / float(epsilon))
     scores = Exact(reveal(held, why="stays exact") - prices, held.sensitivity)
     return PermuteAndFlip(epsilon).release(scores, ledger=ledger, rng=rng, label="zoom: box")
@@ -94,7 +89,7 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
         settings.RECTANGLE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
         (settings.MAX_PRICE - noise) * budget.n / float(halvings.max()),
     )
-    chosen = _choose(held, halvings, price, epsilon, ledger=ledger, rng=rng)
+    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
     lower, upper = np.zeros(len(box)), box.copy()
@@ -161,7 +156,7 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
         settings.NESTED_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
         settings.MAX_PRICE * budget.n / float(halvings.max()),
     )
-    chosen = _choose(held, halvings, price, epsilon, ledger=ledger, rng=rng)
+    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
     box = view.engine.bounds
