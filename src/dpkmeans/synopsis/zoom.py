@@ -60,9 +60,9 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
 
 def _choose(held: Exact[IntArray], prices: FloatArray, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> int:
     """The index of a box that holds many records for its price, from how many each holds; (m,) both."""
-    prices = np.rint(prices).astype(np.int64)
-    prices[1:] += math.ceil(settings.ZOOM_INERTIA / float(epsilon))
-    scores = Exact(reveal(held, why="stays exact") - prices, held.sensitivity)
+    whole: IntArray = np.rint(prices).astype(np.int64)
+    whole[1:] += math.ceil(settings.ZOOM_INERTIA / float(epsilon))
+    scores = Exact(reveal(held, why="stays exact") - whole, held.sensitivity)
     return PermuteAndFlip(epsilon).release(scores, ledger=ledger, rng=rng, label="zoom: box")
 
 
