@@ -203,7 +203,7 @@ def swap(points: FloatArray, weights: FloatArray, centroids: FloatArray, uniform
         if cost < lowest:
             lowest = cost
             current[:] = trial
-            order = np.argsort(replacement_costs(columns, weights, trial, best, labels))
+            order = np.argsort(replacement_costs(columns, weights, trial, best, labels), kind="mergesort")
             ends = np.cumsum(weights * best)
     centroids[:] = current
 

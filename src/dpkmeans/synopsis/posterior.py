@@ -12,20 +12,39 @@ import math
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.kernels.jit import compiled
 from dpkmeans.synopsis import settings
 
 
+@compiled
 def noise_density(z: FloatArray, entries: int) -> FloatArray:
-    """Of one of D `entries` with the joint density exp(-‖z‖∞), up to a factor: Γ(D, |z|)/(2 Γ(D + 1)).
+    """Of one of D `entries` with the joint density exp(-‖z‖∞), up to a factor: Γ(D, |z|)/(2 Γ(D + 1)); (m,) -> (m,).
 
-    For D = 1 this is Laplace's law.
+    For D = 1 this is Laplace's law. Compiled: functions of NumPy differ between processors in the last place.
     """
-    away = np.abs(z)
-    term, total = np.exp(-away), np.zeros_like(away)
-    for i in range(entries):
-        total += term
-        term = term * away / (i + 1)
-    return np.asarray(total / (2 * entries))
+    density = np.empty(len(z))
+    for i in range(len(z)):
+        away = abs(z[i])
+        term, total = math.exp(-away), 0.0
+        for j in range(entries):
+            total += term
+            term = term * away / (j + 1)
+        density[i] = total / (2 * entries)
+    return density
+
+
+@compiled
+def _occupied(y: FloatArray, steps: FloatArray, law: FloatArray, deviation: float, most: float) -> FloatArray:
+    """For cells that are not empty, shape (2, m): the density of each noisy count, and it times the expected count."""
+    sums = np.zeros((2, len(y)))
+    for i in range(len(y)):
+        for j in range(len(steps)):
+            n = y[i] - steps[j]
+            if 0.0 < n < most:
+                prior = law[j] / (n + deviation)
+                sums[0, i] += prior
+                sums[1, i] += prior * n
+    return sums
 
 
 def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int = 1) -> FloatArray:
@@ -38,11 +57,9 @@ def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int 
     law = noise_density(steps, entries)
     law /= law.sum()
     y = noisy / scale
-    n = y[:, None] - steps
     most = max(total / scale, 2 * deviation)
-    prior = np.where((n > 0) & (n < most), 1 / (np.maximum(n, 0.0) + deviation), 0.0) / math.log1p(most / deviation)
-    full = prior @ law
-    expected = (prior * n) @ law / np.maximum(full, 1e-300)
+    full, weighted = _occupied(y, steps, law, deviation, most) / math.log1p(most / deviation)
+    expected = weighted / np.maximum(full, 1e-300)
     empty = noise_density(y, entries)
     full, empty = np.maximum(full, 1e-300), np.maximum(empty, 1e-300)
     occupied = 0.5

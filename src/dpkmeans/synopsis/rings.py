@@ -32,7 +32,7 @@ def ring_cells(rings: Rings, box: FloatArray) -> tuple[FloatArray, FloatArray, A
     place = positions(rings.parts)
     lower, upper, possible = [], [], []
     for ring in range(rings.n_rings):
-        reach = rings.half * 2.0 ** (ring + 1)
+        reach = rings.half * 2 ** (ring + 1)
         low = rings.center - reach + place / rings.parts * 2 * reach
         high = low + 2 * reach / rings.parts
         nearer = np.abs((low + high) / 2 - rings.center)[:, wide] < (reach / 2)[wide]

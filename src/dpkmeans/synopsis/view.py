@@ -53,7 +53,7 @@ class Squeeze:
         z = np.sign(z) * np.minimum(np.abs(z), np.maximum(np.abs(z) - doubt * scale, 1.0))
         parts = np.clip((np.abs(z) - 1) / self.border * self.rings, 0.0, self.rings)
         ring = np.minimum(np.floor(parts), self.rings - 1)
-        away = np.where(np.abs(z) > 1, 2.0**ring * (1 + parts - ring), np.abs(z))
+        away = np.where(np.abs(z) > 1, np.ldexp(1.0, ring.astype(np.int64)) * (1 + parts - ring), np.abs(z))
         return np.asarray(self.center + np.where(self.half > 0, np.sign(z) * away * self.half, 0.0))
 
 

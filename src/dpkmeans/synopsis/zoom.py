@@ -58,6 +58,11 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
     return view
 
 
+def log2(values: FloatArray) -> FloatArray:
+    """Logarithms, same shape, from the C library: those of NumPy differ between processors in the last place."""
+    return np.array([math.log2(value) for value in values.ravel().tolist()]).reshape(values.shape)
+
+
 def _choose(held: Exact[IntArray], prices: FloatArray, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> int:
     """The index of a box that holds many records for its price, from how many each holds; (m,) both."""
     whole: IntArray = np.rint(prices).astype(np.int64)
@@ -84,7 +89,7 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     everything = Shells(view.center, view.half[None, :])
     table = view.engine.answer(cells) if view.whole else view.answer_split(cells, everything)
     held = records_in(table, begin, end)
-    halvings = np.log2(settings.RECTANGLE_GRID / (end - begin)).mean(axis=1)
+    halvings = log2(settings.RECTANGLE_GRID / (end - begin)).mean(axis=1)
     price = min(
         settings.RECTANGLE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
         (settings.MAX_PRICE - noise) * budget.n / float(halvings.max()),
@@ -104,7 +109,7 @@ def rectangles(n_features: int) -> tuple[IntArray, IntArray]:
     grid = settings.RECTANGLE_GRID
     intervals: list[tuple[int, int]] = []
     for i in range(settings.RECTANGLE_LENGTHS):
-        length = round(grid * 2 ** (-i / 2))
+        length = round(grid * math.sqrt(math.ldexp(1.0, -i)))
         steps = max(round(settings.RECTANGLE_OVERLAP * (grid - length) / length), 1 if length < grid else 0)
         starts = np.unique(np.rint(np.linspace(0, grid - length, steps + 1)).astype(np.int64))
         intervals.extend((start, start + length) for start in starts.tolist())
@@ -144,7 +149,9 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
         return view, False
     mean_epsilon, epsilon = budget.epsilon.share(mean_share), budget.epsilon.share(share)
     halvings: FloatArray = np.arange(settings.NESTED_BOXES) / 2
-    scales = 2.0 ** (1 - halvings)  # in half sides; the first box holds all, wherever the mean is
+    scales = np.sqrt(
+        np.ldexp(4.0, -np.arange(settings.NESTED_BOXES))
+    )  # in half sides; the first box holds all, wherever the mean is
     half = view.half
     one = Residuals(view.center[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
     noisy = LInfLaplace(mean_epsilon).release(view.engine.answer(one), ledger=ledger, rng=rng, label="zoom: mean")[0]
@@ -164,7 +171,7 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
     lower = np.clip(center - scales[chosen] * half, low, high)
     upper = np.clip(center + scales[chosen] * half, low, high)
     wide = half > 0
-    if np.mean(np.log2(2 * half[wide] / np.maximum(upper - lower, 1e-12)[wide])) < settings.MIN_HALVINGS:
+    if np.mean(log2(2 * half[wide] / np.maximum(upper - lower, 1e-12)[wide])) < settings.MIN_HALVINGS:
         return view, False
     part = view.part(box.clip_unit(lower), box.clip_unit(upper))
     return part, deviation > settings.ZOOM_AGAIN_DEVIATION * float(scales[chosen])
