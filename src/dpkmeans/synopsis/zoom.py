@@ -149,9 +149,7 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
         return view, False
     mean_epsilon, epsilon = budget.epsilon.share(mean_share), budget.epsilon.share(share)
     halvings: FloatArray = np.arange(settings.NESTED_BOXES) / 2
-    scales = np.sqrt(
-        np.ldexp(4.0, -np.arange(settings.NESTED_BOXES))
-    )  # in half sides; the first box holds all, wherever the mean is
+    scales = np.sqrt(np.ldexp(4.0, -np.arange(settings.NESTED_BOXES)))  # in half sides; the first box holds all
     half = view.half
     one = Residuals(view.center[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
     noisy = LInfLaplace(mean_epsilon).release(view.engine.answer(one), ledger=ledger, rng=rng, label="zoom: mean")[0]
