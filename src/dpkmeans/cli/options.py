@@ -176,7 +176,13 @@ ANY, OWN, LOCAL = Reading(), Spending(), EngineOptions()
 
 def split_columns(columns: str) -> list[str]:
     """Names between commas; a name that holds a comma stands in double quotes."""
-    return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
+    try:
+        return [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
+    except csv.Error:
+        raise MethodError(
+            f"names between commas cannot be read from {columns!r:.80}. Write, say, age,income; a name with a comma or "
+            "a line break stands in double quotes."
+        ) from None
 
 
 def all_cores() -> int:
