@@ -74,7 +74,7 @@ class Hyperplanes:
             seen.answer(Sides(directions, middle, thresholds)), ledger=ledger, rng=rng, label="signs: sides"
         )[:, 0]
         affordable = int(n * float(epsilon) / (settings.RECORDS_PER_MEAN * d))
-        more = max(k, min(int(self.overclustering * k), affordable))
+        more = max(k, min(int(self.overclustering * k), affordable)) if k == wanted_k else k
         cells = _occupied(noisy, float(sides_epsilon), at_least=2 * more)
         bits = (cells[:, None] >> np.arange(m - 1, -1, -1)) & 1
         offsets = deviation * np.where(bits == 1, *_means_of_sides(thresholds / deviation))
@@ -90,9 +90,9 @@ class Hyperplanes:
         weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)
         found = WeightedPoints.of(seen.place(moved.centroids), weights)
         if len(found.points) < wanted_k:  # a free place for the mean of all: then the fit is no worse than it
+            mean = np.average(found.points, axis=0, weights=found.weights)[None, :]
             least = settings.PADDING_WEIGHT * float(found.weights.sum())
-            points = np.concatenate([found.points, seen.place(middle[None, :])])
-            found = WeightedPoints(points, np.append(found.weights, least))
+            found = WeightedPoints(np.concatenate([found.points, mean]), np.append(found.weights, least))
         return Built(found, signal=k)
 
     def _middle(self, view: Asked, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
@@ -128,8 +128,13 @@ class Hyperplanes:
 
 
 def fewer(k: int, n: float, epsilon: Epsilon, n_features: int) -> int:
-    """How many of k means can be told from noise: each needs N·ε in proportion to the number of features."""
-    return min(k, max(int(n * float(epsilon) / (settings.RECORDS_PER_CLUSTER * max(n_features, 1))), 1))
+    """How many of k means can be told from noise: each needs N·ε in proportion to the number of features.
+
+    With a weak signal one place of the k is left for the mean of all.
+    """
+    paid = n * float(epsilon) / max(n_features, 1)
+    most = k if paid / k >= settings.MIN_MEANS_SIGNAL else k - 1
+    return max(min(most, int(paid / settings.RECORDS_PER_CLUSTER)), 1)
 
 
 def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:
