@@ -6,7 +6,8 @@ or extremes, so the answer is the same to the bit however the records are split.
 
 from __future__ import annotations
 
-import pickle
+import io
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -21,7 +22,7 @@ from dpkmeans.data.source import Batch, Nulls, Piece, Source, arrow_batch
 from dpkmeans.engines.block_tasks import Adds
 from dpkmeans.engines.cluster import on_worker, run_job
 from dpkmeans.engines.dask import PART_NUMBERS, add_up_all, chunk_batch, chunks_of
-from dpkmeans.errors import DPKMeansError
+from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
 
@@ -113,12 +114,25 @@ def over_spark_frame(task: BatchTask[A], session: Any, found: Collection, worker
         import pyarrow as pa
 
         records = (arrow_batch(batch, schema, "the Spark frame") for batch in batches if batch.num_rows)
-        answer = pickle.dumps(_or_error(lambda: over_batches(task, records, nulls)))
-        yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], ["answer"])
+        answer, failed = _or_error(lambda: over_batches(task, records, nulls)), None
+        array = io.BytesIO()
+        if isinstance(answer, DPKMeansError):
+            failed = json.dumps([answer.message, answer.hint])
+        else:
+            np.save(array, np.asarray(answer), allow_pickle=False)
+        layout = pa.schema([("answer", "binary"), ("failed", "string")])
+        yield pa.RecordBatch.from_pylist([{"answer": array.getvalue(), "failed": failed}], schema=layout)
 
-    answers = found.records.select(*found.columns).mapInArrow(over, "answer binary").rdd
-    partial = answers.map(lambda row: pickle.loads(row.answer))  # noqa: S301 (made by `over`)
-    return _reduced(session, task, partial, worker_timeout)
+    answers = found.records.select(*found.columns).mapInArrow(over, "answer binary, failed string").rdd
+    return _reduced(session, task, answers.map(_of_row), worker_timeout)
+
+
+def _of_row(row: Any) -> Any:
+    """An answer, which is an array, or the error in its place."""
+    if row.failed is not None:
+        message, hint = json.loads(row.failed)
+        return DataError(message, hint=hint)
+    return np.load(io.BytesIO(row.answer), allow_pickle=False)
 
 
 def _over_piece(task: BatchTask[A], piece: Piece, nulls: Nulls) -> A:
