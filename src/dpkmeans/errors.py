@@ -79,7 +79,7 @@ class DataError(DPKMeansError, ValueError):
 
 
 class TooFewRecordsError(DataError):
-    """There are more clusters than records, by a public or a noisy count. Nothing but that count was paid for."""
+    """There are more clusters than records, by a public or a noisy count. Nothing was paid for after that count."""
 
 
 class DataTypeError(DataError, TypeError):

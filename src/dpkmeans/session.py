@@ -16,7 +16,8 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
-from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, scaled
+from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighed, scaled
+from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
@@ -133,11 +134,13 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             box = scaled(_bounds(request, data, schema), request.scale, schema, data.names)
         else:
             box = Bounds((0.0,), (1.0,))
-            _check_estimable(request, data, share, len(unknown))
+            _check_estimable(request, data, schema, share, len(unknown))
         data.reach()
         if share is not None:
             names = None if data.names is None else [data.names[j] for j in unknown]
-            estimate = estimate_bounds(data.survey, unknown, share, ledger=ledger, rng=rng, names=names)
+            estimate = estimate_bounds(
+                data.survey, unknown, share, ledger=ledger, rng=rng, names=names, alone=len(unknown) == data.n_features
+            )
             estimate.warn(names)
             box = estimate.bounds if schema is None else schema.bounds(estimate.bounds)
             schema = None if schema is None else schema.with_bounds(box)
@@ -155,7 +158,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             release = replace(release, parameters={**release.parameters, "estimated_bounds": estimate.findings(names)})
     if tight:
         warn_of_tight_bounds()
-    schema = None if schema is None else schema.with_missing(request.nulls)
+    schema = None if schema is None else schema.with_missing(nulls_of(X, request.nulls))
     return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
 
 
@@ -257,7 +260,9 @@ def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
     return share
 
 
-def _check_estimable(request: FitRequest, data: OpenedData, share: Epsilon, n_unknown: int) -> None:
+def _check_estimable(
+    request: FitRequest, data: OpenedData, schema: Schema | None, share: Epsilon, n_unknown: int
+) -> None:
     """Refuse an estimate of the bounds that would take in columns by accident, is not clear, or cannot succeed."""
     if not data.named:
         raise MethodError(
@@ -270,6 +275,8 @@ def _check_estimable(request: FitRequest, data: OpenedData, share: Epsilon, n_un
             "with estimated bounds it is not known before how wide the features are. Say how they are scaled.",
             hint=SCALES,
         )
+    known = [f"feature {j}" for j in range(data.n_features)] if data.names is None else list(data.names)
+    check_weighed(request.scale, known if schema is None else schema.names)
     check_share(share, n_unknown, request.n_records)
 
 

@@ -123,6 +123,9 @@ def test_other_is_a_level_where_it_is_listed():
         (lambda: Category(), "needs 1 to 1000 levels"),
         (lambda: Category(["N", "S"]), "one by one: Category"),
         (lambda: Category("1", 1), "listed twice: '1'"),
+        (lambda: Category(True, "1"), "listed twice: True"),
+        (lambda: Category("01", "1.0"), "listed twice: '01'"),
+        (lambda: Date("2020-01-01", "2021-01-01", format=5), "format must be a text"),
         (lambda: Category("N", None), "a level must be a text"),
         (lambda: Category("N", " "), "must not be empty"),
         (lambda: Category("N", missing="W"), "missing must be a level"),
@@ -191,6 +194,14 @@ def test_a_schema_file_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("[age\n")
     with pytest.raises(SchemaError, match="is not TOML"):
         read_schema(tmp_path / "bad.toml")
+    for text in ("a=" + "[" * 5000, "a=" + "1" * 5000, "a=\xff"):
+        (tmp_path / "odd.toml").write_bytes(text.encode("latin-1"))
+        with pytest.raises(SchemaError, match=r"is not TOML|needs a kind"):
+            read_schema(tmp_path / "odd.toml")
+    for text in ('kind = ["x"]', 'kind = "category"\nlevels = "NS"', 'kind = "category"\nlevels = {x = 1}'):
+        (tmp_path / "odd.toml").write_text(f"[age]\n{text}\n")
+        with pytest.raises(SchemaError, match="column 'age'"):
+            read_schema(tmp_path / "odd.toml")
     (tmp_path / "kind.toml").write_text("age = 5\n")
     with pytest.raises(SchemaError, match=r"kind\.toml: column 'age' needs a kind"):
         read_schema(tmp_path / "kind.toml")

@@ -7,6 +7,7 @@ value of a table becomes coordinates is in `data.encode`. Proof: proofs/schema.m
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -17,6 +18,7 @@ REFUSE, MIDPOINT, OTHER = "refuse", "midpoint", "other"
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
 MAX_LEVELS = 1000
+_NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?")
 
 Level = str | int | float | bool
 Side = tuple[float, float]
@@ -106,7 +108,8 @@ class Number:
 class Boolean:
     """True or false; a released coordinate is the share that is true.
 
-    `true` and `false` are the texts that stand for them, one or several; `true`, `yes`, `1` and so on by default.
+    `true` and `false` are the texts that stand for them, one or several; `true`, `yes`, `1` and so on by default. What
+    they do not name but is 1 or 0, `True` and `False` included, means itself.
     `missing` may be True, False, `"midpoint"` or `"refuse"`.
 
     Guarantee: none of its own; each value is mapped by itself. Source: proofs/schema.md.
@@ -161,8 +164,8 @@ class Category:
     """One of public `levels`; one coordinate per level, whose released value is the share of that level.
 
     A value that is no level counts as "other": it has zeros in all coordinates, or its own coordinate if "other" is
-    listed among the levels. Levels that are texts match texts, and numbers match by value. `missing` may be a level,
-    `"other"`, `"midpoint"` (an equal share of each level) or `"refuse"`.
+    listed among the levels. Numbers match by value, in texts too; `true` and `false` are 1 and 0. `missing` may be a
+    level, `"other"`, `"midpoint"` (an equal share of each level) or `"refuse"`.
 
     Guarantee: none of its own; each value is mapped by itself. Source: proofs/schema.md.
 
@@ -186,11 +189,14 @@ class Category:
                 raise SchemaError(f"a level must be a text, a number or a boolean; got {level!r}.")
             if isinstance(level, str) and not level.strip():
                 raise SchemaError("a level must not be empty; an empty cell is a missing value.")
-        texts = [level_text(level) for level in levels]
-        twice = next((text for text in texts if texts.count(text) > 1), None)
+        keys = [level_key(level) for level in levels]
+        twice = next((level for level, key in zip(levels, keys, strict=True) if keys.count(key) > 1), None)
         if twice is not None:
-            raise SchemaError(f"a level is listed twice: {twice!r}.")
-        if missing not in (None, REFUSE, MIDPOINT, OTHER) and level_text(missing) not in texts:
+            raise SchemaError(
+                f"a level is listed twice: {twice!r}. Numbers are compared as numbers, in texts too; true and false "
+                "are 1 and 0."
+            )
+        if missing not in (None, REFUSE, MIDPOINT, OTHER) and level_key(missing) not in keys:
             raise SchemaError(f"missing must be a level, 'other', 'midpoint' or 'refuse'; got {missing!r}.")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "missing", missing)
@@ -201,8 +207,13 @@ class Category:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The levels as they are compared and shown."""
+        """The levels as they are shown."""
         return tuple(map(level_text, self.levels))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The levels as they are compared."""
+        return tuple(map(level_key, self.levels))
 
     def coordinates(self, column: str) -> tuple[str, ...]:
         return tuple(f"{column}={text}" for text in self.texts)
@@ -216,7 +227,7 @@ class Category:
             return None
         if self.missing == MIDPOINT:
             return (1.0 / m,) * m
-        return tuple(float(text == level_text(self.missing)) for text in self.texts)  # "other" may be none of them
+        return tuple(float(key == level_key(self.missing)) for key in self.keys)  # "other" may be none of them
 
     def readable(self, values: Sequence[float]) -> dict[str, float]:
         """The share of each level and of "other", the most likely first."""
@@ -230,15 +241,35 @@ class Category:
         return {"levels": list(self.levels), **given(missing=self.missing)}
 
 
-def level_text(level: Any) -> str:
-    """A level, or a value of a table, as the text by which it is compared: `1`, `1.0` and `"1"` are the same."""
-    if isinstance(level, str):
-        return level.strip()
+def level_key(value: Any) -> str:
+    """A level, or a value of a table, in the one form in which they are compared, whatever its type.
+
+    Libraries turn `True` into `1`, `1` into `1.0` and all of them into text for the sake of one other record, so these
+    are the same: every number is compared as a float64, and `true` and `false` as 1 and 0.
+
+    >>> [level_key(value) for value in (True, 1, 1.0, "1", "01", "1.0", " true ", "N")]
+    ['1', '1', '1', '1', '1', '1', '1', 'N']
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lower() in ("true", "false"):
+            return "1" if text.lower() == "true" else "0"
+        if not _NUMBER.fullmatch(text):
+            return text
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def level_text(level: Level) -> str:
+    """A level as it is shown."""
     if isinstance(level, bool):
         return str(level).lower()
-    if isinstance(level, int):
-        return str(level)
-    return str(int(level)) if float(level).is_integer() else repr(float(level))
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return level.strip() if isinstance(level, str) else str(level)
 
 
 def _number(value: Any, what: str) -> float:

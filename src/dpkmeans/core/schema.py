@@ -165,10 +165,10 @@ def scaled(bounds: Bounds, scale: Any, schema: Schema | None, names: Sequence[st
     if isinstance(scale, str) and scale == AUTO:
         _check_widths(bounds, [name for name, _ in columns])
     elif scale is not None:
+        check_weighed(scale, [name for name, _ in columns])
         factors *= [
             _factor(scale, name) / (width or 1.0) for (name, _), width in zip(columns, bounds.widths, strict=True)
         ]
-        _check_names(scale, [name for name, _ in columns])
     if (factors == 1.0).all():
         return replace(bounds, weights=None)
     return replace(bounds, weights=tuple(factors.tolist()))
@@ -208,7 +208,8 @@ def _factor(scale: Any, name: str) -> float:
     return float(scale.get(name, 1.0)) if isinstance(scale, Mapping) else 1.0
 
 
-def _check_names(scale: Any, names: Sequence[str]) -> None:
+def check_weighed(scale: Any, names: Sequence[str]) -> None:
+    """Refuse weights of columns that are not used."""
     unknown = [name for name in scale if name not in names] if isinstance(scale, Mapping) else []
     if unknown:
         known = ", ".join(dict.fromkeys(names))
@@ -238,12 +239,14 @@ def _kind(name: str, given: Any, parameter: str) -> Kind:
 
 
 def _plain_kind(name: str, options: Any) -> Kind:
-    if not isinstance(options, Mapping) or options.get("kind") not in KINDS:
+    if not isinstance(options, Mapping) or str(options.get("kind")) not in KINDS:
         known = ", ".join(repr(kind) for kind in KINDS)
         given = f"; got {options['kind']!r}" if isinstance(options, Mapping) and "kind" in options else ""
         raise SchemaError(f"column {name!r} needs a kind, one of {known}{given}.")
-    kind = KINDS[options["kind"]]
+    kind = KINDS[str(options["kind"])]
     rest = {key: value for key, value in options.items() if key != "kind"}
+    if not isinstance(rest.get("levels", []), list):
+        raise SchemaError(f"column {name!r}: levels must be a list; got {rest['levels']!r}.")
     try:
         return kind(*rest.pop("levels", ()), **rest) if kind is Category else kind(**rest)
     except SchemaError as error:

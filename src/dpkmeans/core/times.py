@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, ClassVar, Literal
@@ -40,6 +41,8 @@ class Date:
 
     def __post_init__(self) -> None:
         _check_unit(self.unit)
+        if self.format is not None and not isinstance(self.format, str):
+            raise SchemaError(f"format must be a text such as '%d.%m.%Y'; got {self.format!r}.")
         for end in ("lower", "upper"):
             object.__setattr__(self, end, self._text(getattr(self, end)))
         if self.missing not in (None, REFUSE, MIDPOINT):
@@ -47,8 +50,16 @@ class Date:
         check_order(self.sides(), self)
 
     def number(self, value: str | date | datetime) -> float:
-        """A value of the column as a number of units."""
-        return in_units(microseconds_of_date(value, self.format), self.unit)
+        """A value of the column as a number of units. A text may be in `format` or in ISO 8601, if both agree."""
+        if not isinstance(value, str) or self.format is None:
+            return in_units(microseconds_of_date(value), self.unit)
+        found = set()
+        for form in (self.format, None):
+            with suppress(ValueError):
+                found.add(microseconds_of_date(value, form))
+        if len(found) != 1:
+            raise ValueError("no date, or two")
+        return in_units(found.pop(), self.unit)
 
     def coordinates(self, column: str) -> tuple[str, ...]:
         return (column,)
@@ -115,6 +126,8 @@ class Time:
             if value in ("24:00", "24:00:00"):
                 return in_units(MICROSECONDS["day"], self.unit)
             value = time.fromisoformat(value)
+        if value.tzinfo is not None:
+            raise ValueError("a time of day has no zone")
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         return in_units(seconds * 10**6 + value.microsecond, self.unit)
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray, IntArray
-from dpkmeans.core.kinds import Boolean, Category, Kind, Number, level_text
+from dpkmeans.core.kinds import REFUSE, Boolean, Category, Kind, Number, level_key
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.times import MICROSECONDS, Date, Time
 from dpkmeans.data.numbers import check_type as check_number_type
-from dpkmeans.data.numbers import numbers
+from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.errors import DataError, DataTypeError
 
 MISSING_TEXTS = frozenset(
@@ -52,6 +52,7 @@ def places_of(schema: Schema, whole: str) -> list[str]:
 
 def encode(column: Any, kind: Kind, place: str) -> list[FloatArray]:
     """One column as coordinates; `place` is what errors call it."""
+    column = _unwrapped(column, kind, place)
     if isinstance(kind, Number):
         found = [_number(numbers(column, place), kind)]
     elif isinstance(kind, Category):
@@ -60,12 +61,33 @@ def encode(column: Any, kind: Kind, place: str) -> list[FloatArray]:
         assert isinstance(kind, Date | Time | Boolean)
         clock = None if isinstance(kind, Boolean) else _instants(column, kind)
         found = [_mapped(column, _of_value(kind), place) if clock is None else clock]
-    fill = kind.fill()
-    if fill is not None:
-        missing = np.isnan(found[0])
-        if missing.any():
+    fill, missing = kind.fill(), np.isnan(found[0])
+    if missing.any():
+        if kind.missing == REFUSE:
+            raise DataError(
+                f"{place} has empty cells or NaN, which the schema refuses.",
+                hint="Drop or fill those records first, or say with 'missing' in the schema what takes their place.",
+            )
+        if fill is not None:
             found = [np.where(missing, value, values) for values, value in zip(found, fill, strict=True)]
     return found
+
+
+def _unwrapped(column: Any, kind: Kind, place: str) -> Any:
+    """Arrow's own column, checked, where the values lie in one, or polars has to hand over times exactly."""
+    library = type(column).__module__.partition(".")[0]
+    if library == "pandas" and type(column.dtype).__name__ == "ArrowDtype":
+        column, library = column.array.__arrow_array__(), "pyarrow"
+    if library == "polars" and column.dtype.is_temporal():
+        require_pyarrow()
+        column, library = column.to_arrow(), "pyarrow"
+    if library == "pyarrow" and not isinstance(kind, Number):
+        from pyarrow import types
+
+        check_type(column.type, kind, place)
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+    return column
 
 
 def check_type(kind: Any, declared: Kind, place: str) -> None:
@@ -95,66 +117,42 @@ def _number(values: FloatArray, kind: Number) -> FloatArray:
 
 def _category(column: Any, kind: Category, place: str) -> list[FloatArray]:
     """A level, as 1 in its coordinate; another value, as 1 in that of "other" where there is one."""
-    texts = kind.texts
-    by_text = {text: float(i) for i, text in enumerate(texts)}
-    by_value = {
-        text
-        for text, level in zip(texts, kind.levels, strict=True)
-        if isinstance(level, int | float) and not isinstance(level, bool)
-    }
-    other = by_text.get("other", float(len(texts)))
+    keys = {key: float(i) for i, key in enumerate(kind.keys)}
+    other = keys.get("other", float(len(keys)))
 
     def index(value: Any) -> float:
-        text = _text(value)
-        if text in by_text:
-            return by_text[text]
-        if isinstance(value, str):
-            if text in MISSING_TEXTS:
-                return np.nan
-            same = _numeric_text(text) if by_value else ""
-            if same in by_value:
-                return by_text[same]
-        return other
+        key = _key(value)
+        return keys[key] if key in keys else np.nan if _is_missing_text(value) else other
 
     found = _mapped(column, index, place)
     missing = np.isnan(found)
-    return [np.where(missing, np.nan, (found == i).astype(np.float64)) for i in range(len(texts))]
+    return [np.where(missing, np.nan, (found == i).astype(np.float64)) for i in range(len(keys))]
 
 
-def _text(value: Any) -> str:
+def _key(value: Any) -> str:
     if isinstance(value, str | bool | int | float | Decimal | np.integer | np.floating | np.bool_):
-        return level_text(value.item() if isinstance(value, np.generic) else value)
+        return level_key(value.item() if isinstance(value, np.generic) else value)
     raise TypeError
 
 
-def _numeric_text(text: str) -> str:
-    try:
-        return level_text(float(text))
-    except (ValueError, OverflowError):
-        return ""
+def _is_missing_text(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() in MISSING_TEXTS
 
 
 def _of_value(kind: Date | Time | Boolean) -> Callable[[Any], float]:
     if isinstance(kind, Boolean):
-        yes, no = frozenset(kind.true), frozenset(kind.false)
+        means = {"1": 1.0, "0": 0.0}
+        means |= dict.fromkeys(map(level_key, kind.true), 1.0) | dict.fromkeys(map(level_key, kind.false), 0.0)
 
         def truth(value: Any) -> float:
-            text = _text(value)
-            lowered = text.lower()
-            if not isinstance(value, str):
-                lowered = {"true": "1", "false": "0"}.get(lowered, lowered)
-                return {"1": 1.0, "0": 0.0}[lowered]
-            if lowered in yes or lowered in no:
-                return float(lowered in yes)
-            if text in MISSING_TEXTS:
-                return np.nan
-            raise ValueError
+            key = _key(value.lower() if isinstance(value, str) else value)
+            return np.nan if key not in means and _is_missing_text(value) else means[key]
 
         return truth
     own = date if isinstance(kind, Date) else time
 
     def number(value: Any) -> float:
-        if isinstance(value, str) and value.strip() in MISSING_TEXTS:
+        if _is_missing_text(value):
             return np.nan
         if isinstance(value, np.datetime64):
             value = value.astype("datetime64[us]").item()
@@ -167,13 +165,13 @@ def _of_value(kind: Date | Time | Boolean) -> Callable[[Any], float]:
 
 def _mapped(column: Any, of_value: Callable[[Any], float], place: str) -> FloatArray:
     """`of_value` of each value, shape (n,); NaN where there is none. Each different value is looked at once."""
-    codes, values = _distinct(column, place)
-    table = np.full(len(values) + 1, np.nan)  # the last one is for the code -1
     try:
+        codes, values = _distinct(column)
+        table = np.full(len(values) + 1, np.nan)  # the last one is for the code -1
         for i, value in enumerate(values):
             if not _is_missing(value):
                 table[i] = of_value(value)
-    except (TypeError, ValueError, KeyError, OverflowError):
+    except (TypeError, ValueError, KeyError, ArithmeticError, NotImplementedError):  # of other libraries too
         raise DataTypeError(
             f"{place} holds values that are not of the kind that the schema declares.",
             hint="Check its kind, and the format or the texts that it gives.",
@@ -182,7 +180,7 @@ def _mapped(column: Any, of_value: Callable[[Any], float], place: str) -> FloatA
     return found
 
 
-def _distinct(column: Any, place: str) -> tuple[IntArray, list[Any]]:
+def _distinct(column: Any) -> tuple[IntArray, list[Any]]:
     """The different values, and the number of each record's value among them, -1 where it is missing."""
     library = type(column).__module__.partition(".")[0]
     if library == "pyarrow":
@@ -191,15 +189,17 @@ def _distinct(column: Any, place: str) -> tuple[IntArray, list[Any]]:
         kind = type(column.dtype).__name__
         if kind == "CategoricalDtype":
             return column.cat.codes.to_numpy().astype(np.int64), list(column.cat.categories)
-        if kind == "ArrowDtype" or (kind == "StringDtype" and column.dtype.storage == "pyarrow"):
+        if kind == "StringDtype" and column.dtype.storage == "pyarrow":
             return _distinct_of_arrow(column.array.__arrow_array__())
         column = column.to_numpy()
     elif library == "polars":
         column = column.to_list()
+    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
+        raise TypeError("times, where there should be none")  # as a list they would be numbers
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
         values, codes = np.unique(column, return_inverse=True)
         return codes.reshape(-1).astype(np.int64), values.tolist()
-    return _distinct_objects(column if isinstance(column, list) else column.tolist(), place)
+    return _distinct_objects(column if isinstance(column, list) else column.tolist())
 
 
 def _distinct_of_arrow(column: Any) -> tuple[IntArray, list[Any]]:
@@ -218,16 +218,21 @@ def _distinct_of_arrow(column: Any) -> tuple[IntArray, list[Any]]:
     return codes, encoded.dictionary.to_pylist()
 
 
-def _distinct_objects(values: Iterable[Any], place: str) -> tuple[IntArray, list[Any]]:
-    """True, 1 and 1.0 are equal in Python, so a value is looked up with its type."""
+def _distinct_objects(values: Iterable[Any]) -> tuple[IntArray, list[Any]]:
+    """Equal values need not mean the same, so they are looked up with their type, and times as text.
+
+    `True`, `1` and `1.0` are equal in Python; so are two times of one hour that the clocks show twice.
+    """
     found: dict[tuple[type, Any], int] = {}
-    codes = []
-    try:
-        for value in values:
-            codes.append(found.setdefault((type(value), value), len(found)))
-    except TypeError:
-        raise DataTypeError(f"{place} holds objects that are neither texts, numbers nor dates.") from None
-    return np.array(codes, dtype=np.int64), [value for _, value in found]
+    codes: list[int] = []
+    distinct: list[Any] = []
+    for value in values:
+        key = (type(value), value.isoformat() if isinstance(value, date | time) else value)
+        code = found.setdefault(key, len(found))
+        if code == len(distinct):
+            distinct.append(value)
+        codes.append(code)
+    return np.array(codes, dtype=np.int64), distinct
 
 
 def _is_missing(value: Any) -> bool:
@@ -240,8 +245,8 @@ def _is_missing(value: Any) -> bool:
 def _instants(column: Any, kind: Date | Time) -> FloatArray | None:
     """The column as numbers of units where its type is one of times; None where it has to be read value by value."""
     library = type(column).__module__.partition(".")[0]
-    if library == "polars" or (library == "pandas" and type(column.dtype).__name__ == "ArrowDtype"):
-        return None if library == "polars" else _instants(column.array.__arrow_array__(), kind)
+    if library == "polars":
+        return None
     if library == "pyarrow":
         found = _arrow_times(column, kind)
     else:

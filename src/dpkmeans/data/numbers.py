@@ -1,7 +1,7 @@
 """The rule by which a value becomes a float64: each by itself, correctly rounded, whatever type its column was given.
 
 The type of a column is often inferred from all its records (one scale for all decimals, floats beside whole numbers),
-so no value may depend on it. Whole numbers beyond float64 become infinite; they are clipped like any other.
+so no value may depend on it. Whole numbers beyond float64 become infinite, and infinity is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ def numbers(column: Any, place: str) -> FloatArray:
         if type(column.dtype).__name__ == "ArrowDtype":
             return _of_arrow(column.array.__arrow_array__(), place)
         plain = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
-        return real_numbers(column.to_numpy() if plain else column.to_numpy(dtype=object, na_value=np.nan), place)
+        try:
+            array = column.to_numpy() if plain else column.to_numpy(dtype=object, na_value=np.nan)
+        except ArithmeticError:  # a decimal that cannot even be compared
+            raise DataTypeError(f"{place} must be numbers; some entries are neither.", hint=OTHER_KINDS) from None
+        return real_numbers(array, place)
     if library == "polars" and (
         not column.dtype.is_numeric() or column.dtype.is_decimal() or "128" in str(column.dtype)
     ):
@@ -62,18 +66,19 @@ def real_numbers(array: AnyArray, place: str = "records") -> FloatArray:
     if array.dtype == np.float64:
         return array
     if kind in REAL:
-        with np.errstate(over="ignore"):  # a long double may be infinite as a float64; it is clipped
+        with np.errstate(over="ignore"):  # a long double may be infinite as a float64; that is refused
             return array.astype(np.float64, copy=False)
     if kind == "c":
         raise DataTypeError(f"Complex data not supported: {place} must be real numbers.")
     if kind != "O":
-        raise DataTypeError(f"{place} must be numbers; got dtype {array.dtype}.", hint=OTHER_KINDS)
+        what = "text" if kind in "US" else f"dtype {array.dtype}"  # the length of a text is a record's own
+        raise DataTypeError(f"{place} must be numbers; got {what}.", hint=OTHER_KINDS)
     try:
         try:
             return array.astype(np.float64)
         except OverflowError:
             return np.array([_as_float(value) for value in array.ravel()]).reshape(array.shape)
-    except TypeError:
+    except (TypeError, ArithmeticError):
         raise DataTypeError(
             f"argument must be a string or a number: {place} must be numbers; some entries are neither.",
             hint=OTHER_KINDS,

@@ -78,17 +78,25 @@ def open_records(
     `columns` chooses and orders columns of what has names; a `schema` does so by itself, and says of which kind they
     are. `nulls` holds unless the records come with their own.
     """
-    if isinstance(X, FrameSource | Files):
-        columns = X.columns if columns is None else columns
-        nulls = nulls if X.nulls == "refuse" else checked_nulls(X.nulls)
-        X = X.records if isinstance(X, FrameSource) else replace(X, nulls=nulls)
+    nulls = nulls_of(X, nulls)
+    columns = X.columns if columns is None and isinstance(X, FrameSource | Files) else columns
     if schema is not None:
         if columns is not None and tuple(columns) != schema.names:
             raise SchemaError(
                 "a schema and bounds by name choose the columns by themselves.", hint="Leave {columns} out."
             )
         columns, schema = schema.names, schema.with_missing(nulls)
+        open_ended = any(column.kind.sides() is None and column.kind.missing is None for column in schema.columns)
+        nulls = nulls if open_ended else "refuse"  # the schema fills in all others by itself
+    if isinstance(X, FrameSource | Files):
+        X = X.records if isinstance(X, FrameSource) else replace(X, nulls=nulls)
     return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls, schema))
+
+
+def nulls_of(X: Any, nulls: Nulls) -> Nulls:
+    """What becomes of missing values: what the records say, where they say more than to refuse them; else `nulls`."""
+    own = checked_nulls(X.nulls) if isinstance(X, FrameSource | Files) else "refuse"
+    return checked_nulls(nulls) if own == "refuse" else own
 
 
 def is_dask(X: Any) -> bool:

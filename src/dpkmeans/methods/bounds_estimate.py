@@ -154,10 +154,12 @@ def estimate_bounds(
     ledger: Ledger,
     rng: Randomness,
     names: Sequence[str] | None = None,
+    alone: bool = True,
 ) -> BoundsEstimate:
     """A box around most of the records that `survey` asks; cells with few records are left outside.
 
-    `features` says which features it is for, by number, and `names` what they are called.
+    `features` says which features it is for, by number, and `names` what they are called; `alone`, that there are no
+    others, so that one of them must have a width.
 
     Each end is zero, or 1, 2 or 5 times a power of ten, so far from zero the box may be much too wide; a public box is
     better.
@@ -167,10 +169,12 @@ def estimate_bounds(
     epsilon-DP for add/remove-one neighbours. Proof: proofs/bounds.md.
     """
     noisy = Laplace(epsilon).release(histogram(survey, features), ledger=ledger, rng=rng, label=LABEL)
-    return box_of(noisy, epsilon, names)
+    return box_of(noisy, epsilon, names, alone=alone)
 
 
-def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None) -> BoundsEstimate:
+def box_of(
+    noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None, *, alone: bool = True
+) -> BoundsEstimate:
     """The box from the noisy histogram, shape (d, CELLS). Post-processing."""
     least = threshold(len(noisy), epsilon)
     sides = []
@@ -184,7 +188,7 @@ def box_of(noisy: IntArray, epsilon: Epsilon, names: Sequence[str] | None = None
                 hint="Give {bounds}, or more for {bounds_epsilon}.",
             )
         sides.append(_Side.of(held, counts[held]))
-    if all(side.low == side.high for side in sides):
+    if alone and all(side.low == side.high for side in sides):
         raise BoundsError(
             "the private estimate of the bounds found nothing but zeros. The share is spent; a durable ledger keeps "
             "the whole epsilon of the fit as spent.",

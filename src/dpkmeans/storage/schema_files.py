@@ -51,8 +51,8 @@ def read_schema(path: str | PathLike[str]) -> Schema:
         raise FileError(f"{path} is too large for a schema.")
     try:
         plain = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        what = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8"
+    except (ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8, or too deep"
         raise SchemaError(
             f"{path} is not TOML: {what}.", hint="A first schema is written by: dpkmeans schema DATA --out schema.toml"
         ) from None
