@@ -110,7 +110,7 @@ def _look(
     possible = ring_cells(rings, view.engine.bounds.unit_box)[2]
     outside[~possible] = 0.0
     outside[possible] = posterior_means(outside[possible], 1 / float(epsilon), total)
-    return inside, outside
+    return inside, np.where(outside > settings.MIN_RING_WEIGHT, outside, 0.0)
 
 
 def pieces(sides: FloatArray, cells: float) -> IntArray:

@@ -140,6 +140,7 @@ MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
 BORDER = 1 / 3  # of a half side of a view, into which all that lies outside is squeezed
 BORDER_DOUBT = 2.0  # deviations of a mean by which a point in the border is drawn in
 RING_PARTS, FEW_RING_PARTS = 8, 4  # cells a side of a ring, up to `MAX_GRID_FEATURES` features and beyond
+MIN_RING_WEIGHT = 0.5  # records; a cell of a ring with a smaller expected count is left out
 MAX_RING_FEATURES = 4  # features that rings are cut in
 TILES_AT_ONCE = 1024  # tiles of 16 records that are copied at a time
 
