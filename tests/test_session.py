@@ -18,7 +18,14 @@ import pytest
 import dpkmeans
 from dpkmeans import Boolean, Category, DPKMeans, Number, make_synopsis
 from dpkmeans.cli.main import main
-from dpkmeans.errors import BudgetError, DataTypeError, NotConvergedWarning, TightBoundsWarning, WeakSignalWarning
+from dpkmeans.errors import (
+    BudgetError,
+    DataTypeError,
+    MisfitWarning,
+    NotConvergedWarning,
+    TightBoundsWarning,
+    WeakSignalWarning,
+)
 from dpkmeans.session import FitRequest, run, run_synopsis
 
 X = np.random.default_rng(11).uniform(1, 99, (2000, 2))
@@ -138,6 +145,22 @@ def test_booleans_and_categories_alone_do_not_look_like_bounds_from_the_records(
         DPKMeans(2, epsilon=1.0, schema=shares).fit(table)
     with pytest.warns(TightBoundsWarning):
         DPKMeans(2, epsilon=1.0, schema={**shares, "age": Number(0, 100)}, scale="box").fit(table)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"sex": Category("male", "female"), "mass": Number(2000, 7000)}, r"no record has any of its levels.*'sex'"),
+        ({"sex": Category("MALE"), "mass": Number(2, 7)}, r"no record lies between its bounds.*'mass'.*the unit"),
+    ],
+)
+def test_the_data_holder_is_told_of_levels_and_bounds_that_fit_no_record(schema, says):
+    table = pd.DataFrame({"sex": ["MALE", "FEMALE"] * 500, "mass": [3500.0, 4500.0] * 500})
+    with pytest.warns(MisfitWarning, match=says):
+        DPKMeans(2, epsilon=1.0, schema=schema, scale="box").fit(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MisfitWarning)  # not an error all the same: it would tell of the records
+        DPKMeans(2, epsilon=1.0, schema=schema, scale="box").fit(table)
 
 
 def test_a_share_for_the_bounds_that_takes_all_is_refused_in_both_notations(file, capsys):

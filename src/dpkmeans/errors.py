@@ -150,6 +150,13 @@ class UnsettledWarning(DPKMeansWarning):
     """A finished fit could not return what it had reserved in a durable ledger: all of it stays spent."""
 
 
+class MisfitWarning(DPKMeansWarning):
+    """No record lies within the bounds of a column, or has any of its levels: a wrong unit, or another spelling.
+
+    For the data holder only: it depends on the records. It is never raised as an error, whatever the filters say.
+    """
+
+
 class TightBoundsWarning(DPKMeansWarning):
     """The bounds equal the extremes of the records, as if they had been computed from them.
 

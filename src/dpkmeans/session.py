@@ -20,9 +20,9 @@ from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighe
 from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.odd_bounds import look_at, warn_holder
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.engines.survey import bounds_around
-from dpkmeans.engines.tight_bounds import are_extremes, warn_of_tight_bounds
 from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
@@ -147,7 +147,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             box = scaled(box, request.scale, schema, data.names)
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
-            tight = given_in_memory and data.chunks is not None and are_extremes(box, schema, data.chunks())
+            odd = look_at(box, schema, data.chunks()) if given_in_memory and data.chunks is not None else []
             release = work.run(engine, int(request.n_clusters), ledger=ledger, rng=rng)
             labels = None
             if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
@@ -156,8 +156,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
         if isinstance(release, Release):
             release = replace(release, parameters={**release.parameters, "estimated_bounds": estimate.findings(names)})
-    if tight:
-        warn_of_tight_bounds()
+    warn_holder(odd)
     schema = None if schema is None else schema.with_missing(nulls_of(X, request.nulls))
     return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
 

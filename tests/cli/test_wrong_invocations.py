@@ -188,9 +188,9 @@ TABLE: list[tuple[str, int, str]] = [
     (
         f"{FIT} --k 100000",
         4,
-        "100000 clusters are more than the noisy number of records, N. The fit stopped after this count, which cost "
-        "epsilon=0.05. Ask for fewer clusters with --k; or, if the number of records is public, give it with "
-        "--n-records: then no count is needed.",
+        "100000 clusters are more than the noisy number of records, N. The fit stopped after this count, which "
+        "cost epsilon=0.029999999. Ask for fewer clusters with --k; or, if the number of records is public, give "
+        "it with --n-records: then no count is needed.",
     ),
     (
         f"{FIT} --n-records 0",
@@ -597,8 +597,9 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --schema dates.toml --epsilon 1",
         4,
-        "column 'name' of visits.csv holds values that are not of the kind that the schema declares. Check its "
-        "kind, and the format or the texts that it gives.",
+        "column 'name' of visits.csv holds values that are no date, which the schema says they are. Dates are "
+        "written like 2015-01-31 or 2015-01-31T14:30; if these are not, say how in the schema, such as format = "
+        "'%d.%m.%Y'.",
     ),
     (
         "fit visits.csv --schema wide.toml --epsilon 1",
@@ -691,8 +692,7 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "schema visits.csv --header --out model.json",
         4,
-        "model.json exists already, and what it holds may have been paid for with privacy budget. Give another "
-        "name, or write --force to replace it.",
+        "model.json exists already. Give another name, or write --force to replace it.",
     ),
     (
         "synopsis visits.csv --bounds east=0:100,north=0:5 --epsilon 1 --out s.json",

@@ -39,7 +39,7 @@ def kinds(draw):
     missing = draw(st.sampled_from([None, "refuse", "midpoint"]))
     if which == "number":
         low, high = sorted(draw(st.tuples(finite, finite).filter(lambda ends: ends[0] != ends[1])))
-        return Number(low, high, missing=draw(st.sampled_from([missing, 3.5])))
+        return Number(low, high, missing=draw(st.sampled_from([missing, high])))
     if which == "date":
         low = draw(st.datetimes(datetime(1000, 1, 1), datetime(2900, 1, 1)))
         unit = draw(st.sampled_from(["day", "hour", "minute", "second"]))
@@ -112,6 +112,8 @@ def test_other_is_a_level_where_it_is_listed():
         (lambda: Number(0, 1, missing="mean"), "missing must be a number, 'midpoint' or 'refuse'; got 'mean'"),
         (lambda: Number(0, 1, infinite="drop"), "infinite must be"),
         (lambda: Number(missing="midpoint"), "has no middle"),
+        (lambda: Number(2000, 7000, missing=0), "missing must lie between lower and upper; got 0"),
+        (lambda: Date("2020-01-01", "2021-01-01", missing="2022-01-01"), "missing must lie between"),
         (lambda: Date("yesterday", "2020-01-01"), "not a date: 'yesterday'"),
         (lambda: Date("2020-01-01", "2019-01-01"), "lower must be below upper"),
         (lambda: Date("2020-01-01", "2021-01-01", unit="week"), "unit must be one of day, hour"),

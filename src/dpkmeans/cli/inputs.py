@@ -130,11 +130,9 @@ def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
             raise MethodError(f"{path} is the name of two outputs. Give each its own.")
 
 
-def refuse_existing(*paths: Path | None, force: bool) -> None:
+def refuse_existing(*paths: Path | None, force: bool, paid: bool = True) -> None:
     """Refuse to replace a file that may have been paid for, unless the user says so."""
     for path in paths:
         if path is not None and path.is_file() and not force:
-            raise FileError(
-                f"{path} exists already, and what it holds may have been paid for with privacy budget. Give another "
-                "name, or write --force to replace it."
-            )
+            why = ", and what it holds may have been paid for with privacy budget" if paid else ""
+            raise FileError(f"{path} exists already{why}. Give another name, or write --force to replace it.")

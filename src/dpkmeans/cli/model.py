@@ -51,7 +51,7 @@ def predict(
     if json and out is not None:
         raise MethodError("--json prints the clusters and --out writes them to a file. Give one of the two.")
     check_outputs(out, inputs=(model, data))
-    refuse_existing(out, force=force)
+    refuse_existing(out, force=force, paid=False)
     spec = place.to_spec()
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
@@ -115,5 +115,6 @@ def _verified(release: Release, *, json: bool) -> int:
     if json:
         output.print_json([{"statement": v.statement, "holds": v.holds} for v in verdicts])
     else:
+        output.print_release(release)
         output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in verdicts)
     return DONE if all(v.holds for v in verdicts) else DATA

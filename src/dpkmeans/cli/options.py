@@ -99,6 +99,12 @@ class Reading:
         how = {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding, "quote": self.quote}
         return Files(path, None if chosen is None else tuple(chosen), self.nulls, self.header, **how)
 
+    def arguments(self) -> list[str]:
+        """The options that say how a CSV file is written, as they would be typed, but for defaults."""
+        usual = Reading()
+        given = [(name, getattr(self, name)) for name in ("delimiter", "decimal", "encoding", "quote")]
+        return [word for name, value in given if value != getattr(usual, name) for word in (f"--{name}", value)]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from dpkmeans.cli import output
@@ -26,12 +27,14 @@ def schema(
     from dpkmeans.storage.schema_files import template
 
     check_outputs(out, inputs=(data,))
-    refuse_existing(out, force=force)
+    refuse_existing(out, force=force, paid=False)
     columns = declared_columns(reading.files(data))
     text = template(columns)
     if out is not None:
         write_text(out, text)
-        output.note(f"The schema is in {out}. Fill in what is known, then try: dpkmeans fit {data} --schema {out}")
+        typed = shlex.join([str(data), "--schema", str(out), *reading.arguments()])
+        output.note(f"The schema is in {out}. Fill in what is known, then try:")
+        output.note(f"dpkmeans fit {typed} --scale box --k 5 --epsilon 1 --out model.json")
     if json:
         output.print_json([{"column": name, "kind": kind} for name, kind in columns])
     elif out is None:

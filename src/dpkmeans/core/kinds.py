@@ -284,7 +284,10 @@ def _number(value: Any, what: str) -> float:
 
 def check_order(sides: Sequence[Side] | None, kind: Any) -> None:
     """Refuse ends in the wrong order."""
+    fill = kind.fill()
     for low, high in sides or ():
+        if fill is not None and not low <= fill[0] <= high:
+            raise SchemaError(f"missing must lie between lower and upper; got {kind.missing!r}.")
         if not low < high:
             ends = f"lower={kind.lower!r}, upper={kind.upper!r}"
             swapped = f" Did you mean {kind.upper} to {kind.lower}?" if high < low else ""

@@ -9,6 +9,9 @@ from dpkmeans.data.files import find_files, is_parquet
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import parquet_layout
 from dpkmeans.data.source import Files
+from dpkmeans.errors import DataError
+
+_PANDAS_INDEX = "__index_level_0__"  # the row numbers of a frame, which pandas writes as a column
 
 
 def declared_columns(files: Files) -> list[tuple[str, str]]:
@@ -17,9 +20,12 @@ def declared_columns(files: Files) -> list[tuple[str, str]]:
     paths = find_files(files.path)
     if is_parquet(paths[0]):
         layout = parquet_layout(paths[0])
-        return [(name, _kind(kind)) for name, kind in zip(layout.names, layout.types, strict=True)]
+        columns = zip(layout.names, layout.types, strict=True)
+        return [(name, _kind(kind)) for name, kind in columns if name != _PANDAS_INDEX]
     file = csv_files(paths[:1], files)[0]
     names = [str(j) for j in file.chosen] if file.names is None else file.names
+    if len(names) == 1 and file.hint:
+        raise DataError(f"{paths[0]} has one column.", hint=file.hint)
     return [(name, "number") for name in names]
 
 

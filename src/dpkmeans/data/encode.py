@@ -33,6 +33,15 @@ MISSING_TEXTS = frozenset(
 _FACTORS = {"D": MICROSECONDS["day"], "s": 10**6, "ms": 10**3, "us": 1}  # microseconds
 
 
+_HINTS = {
+    "date": "Dates are written like 2015-01-31 or 2015-01-31T14:30; if these are not, say how in the schema, such as "
+    "format = '%d.%m.%Y'.",
+    "time": "Times of day are written like 17:30. Of a date with a time take the time first; of 1730 make 17:30.",
+    "boolean": "If other texts mean yes and no, name them in the schema, such as true = 'ja' and false = 'nein'.",
+    "category": "A level is a text, a number or a boolean.",
+}
+
+
 def encode_columns(schema: Schema, column_of: Callable[[str], Any], whole: str) -> list[FloatArray]:
     """The coordinates of the columns, one array (n,) each, NaN where a missing value is not filled in.
 
@@ -60,7 +69,7 @@ def encode(column: Any, kind: Kind, place: str) -> list[FloatArray]:
     else:
         assert isinstance(kind, Date | Time | Boolean)
         clock = None if isinstance(kind, Boolean) else _instants(column, kind)
-        found = [_mapped(column, _of_value(kind), place) if clock is None else clock]
+        found = [_mapped(column, kind, _of_value(kind), place) if clock is None else clock]
     fill, missing = kind.fill(), np.isnan(found[0])
     if missing.any():
         if kind.missing == REFUSE:
@@ -104,7 +113,7 @@ def check_type(kind: Any, declared: Kind, place: str) -> None:
     if isinstance(declared, Date | Time):
         accepted = (*texts, *((types.is_date, types.is_timestamp) if isinstance(declared, Date) else (types.is_time,)))
     if not any(is_kind(kind) for is_kind in accepted):
-        raise DataTypeError(f"{place} cannot hold a {declared.name}: its type is {kind}. Declare another kind for it.")
+        raise DataTypeError(f"{place} cannot hold a {declared.name}: its type is {kind}.", hint=_HINTS[declared.name])
 
 
 def _number(values: FloatArray, kind: Number) -> FloatArray:
@@ -124,7 +133,7 @@ def _category(column: Any, kind: Category, place: str) -> list[FloatArray]:
         key = _key(value)
         return keys[key] if key in keys else np.nan if _is_missing_text(value) else other
 
-    found = _mapped(column, index, place)
+    found = _mapped(column, kind, index, place)
     missing = np.isnan(found)
     return [np.where(missing, np.nan, (found == i).astype(np.float64)) for i in range(len(keys))]
 
@@ -163,7 +172,7 @@ def _of_value(kind: Date | Time | Boolean) -> Callable[[Any], float]:
     return number
 
 
-def _mapped(column: Any, of_value: Callable[[Any], float], place: str) -> FloatArray:
+def _mapped(column: Any, kind: Kind, of_value: Callable[[Any], float], place: str) -> FloatArray:
     """`of_value` of each value, shape (n,); NaN where there is none. Each different value is looked at once."""
     try:
         codes, values = _distinct(column)
@@ -173,8 +182,7 @@ def _mapped(column: Any, of_value: Callable[[Any], float], place: str) -> FloatA
                 table[i] = of_value(value)
     except (TypeError, ValueError, KeyError, ArithmeticError, NotImplementedError):  # of other libraries too
         raise DataTypeError(
-            f"{place} holds values that are not of the kind that the schema declares.",
-            hint="Check its kind, and the format or the texts that it gives.",
+            f"{place} holds values that are no {kind.name}, which the schema says they are.", hint=_HINTS[kind.name]
         ) from None
     found: FloatArray = table[codes]
     return found

@@ -20,12 +20,13 @@ _HEAD = """\
 # Fill in every "?", and delete the columns that are not to be used, such as ids and names.
 #
 # kind = "number"      lower = 0, upper = 120
-# kind = "date"        lower = "2015-01-01", upper = "2025-12-31"
+# kind = "date"        lower = "2015-01-01", upper = "2025-12-31"; format = "%d.%m.%Y" if dates are not like 2015-01-31
 # kind = "time"        lower = "08:00", upper = "18:00"
-# kind = "boolean"
+# kind = "boolean"     true = "ja", false = "nein" if the texts are not yes and no, true and false, or 1 and 0
 # kind = "category"    levels = ["N", "S", "E"]; whatever is not a level counts as "other"
 #
 # Missing values are refused; or write missing = "midpoint", or a value or level of your choice, for a column.
+# A CSV file declares no types: every kind below is then "number", and has to be changed where it is not.
 """
 
 _TEMPLATES: dict[str, tuple[str, ...]] = {
