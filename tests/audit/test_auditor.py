@@ -193,8 +193,8 @@ def test_the_command_refuses_what_it_does_not_know(capsys):
 
 
 def test_a_fit_that_stops_after_its_noisy_count_is_an_output_too():
-    """Of 12 records and 60 clusters, some fits stop and some do not."""
-    target = registered_target(registry()["synopsis"], 1.0, pairs=(replace(empty_cluster(), n_clusters=60),))
+    """Of 12 records and 100 clusters, some fits stop and some do not."""
+    target = registered_target(registry()["synopsis"], 1.0, pairs=(replace(empty_cluster(), n_clusters=100),))
     outputs = target.cases[0].draw(True, 50, Randomness.with_seed(0)).outputs
     stopped = (outputs == -1.0).all(axis=1)
     assert 0 < stopped.sum() < 50

@@ -52,7 +52,7 @@ def test_a_killed_driver_spends_what_the_ledger_says_and_a_new_fit_works(tmp_pat
     ready, out = tmp_path / "ready", tmp_path / "model.json"
     command = ["fit", f"{tmp_path}/visits/*.parquet", "--engine", engine, "--k", "3", "--bounds", "0:1"]
     command += ["--method", "blum", "--epsilon", "1", "--dataset", "visits", "--ledger", str(store.path)]
-    command += ["--out", str(out), "--json", *(["--workers", "1"] if engine == "dask" else [])]
+    command += ["--out", str(out), "--force", "--json", *(["--workers", "1"] if engine == "dask" else [])]
 
     files = set(os.listdir(tmp_path))
     driver = subprocess.Popen([sys.executable, str(tmp_path / "driver.py"), str(ready), *command], cwd=tmp_path)

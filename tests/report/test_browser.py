@@ -8,6 +8,7 @@ import pytest
 from tests.report.browser import Watched, chromium
 
 from dpkmeans import Category, Date, DPKMeans, Number
+from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.report import write_report
 
@@ -73,7 +74,7 @@ def test_the_tables_have_the_numbers_of_the_release(opened, release):
     ]
     assert rows == expected
     text = opened.page.inner_text("section[aria-labelledby=budget]")
-    assert all(f"{float(spend.epsilon):.6g}" in text for spend in release.spends)
+    assert all(format_epsilon(float(spend.epsilon)) in text for spend in release.spends)
     holds = opened.page.eval_on_selector_all(
         "section[aria-labelledby=certificate] td", "c => c.map(x => x.textContent)"
     )

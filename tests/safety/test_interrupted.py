@@ -52,7 +52,7 @@ def data(tmp_path: Path) -> Path:
 
 def arguments(data: Path, ledger: Path, out: Path) -> list[str]:
     options = ["--k", "2", "--bounds", "0:1", "--method", "blum", "--epsilon", "1", "--dataset", "visits"]
-    return ["fit", str(data), "--no-header", *options, "--ledger", str(ledger), "--out", str(out)]
+    return ["fit", str(data), "--no-header", *options, "--ledger", str(ledger), "--out", str(out), "--force"]
 
 
 @pytest.mark.parametrize("moment", ["draw", "write"])

@@ -86,8 +86,10 @@ def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restart
     uniforms = rng.random((restarts, k, tries))
     weighted_lloyd.best_start(points.points, points.weights, uniforms, start, PASSES_PER_START)
     swaps = min(SWAPS_PER_CLUSTER * k, MAX_SWAP_WORK // ((2 + SWAP_PASSES) * k * points.points.size))
-    weighted_lloyd.swap(points.points, points.weights, start, rng.random((swaps, 2)), SWAP_PASSES)
-    return start
+    swapped = start.copy()
+    weighted_lloyd.swap(points.points, points.weights, swapped, rng.random((swaps, 2)), SWAP_PASSES)
+    ends = [to_fixed_point(points, found).lloyd_costs[-1] for found in (start, swapped)]
+    return swapped if ends[1] < ends[0] else start  # from a start the way to the fixed point can be seen
 
 
 def cluster(

@@ -104,5 +104,5 @@ def test_a_start_is_a_name_a_start_or_an_array():
     assert as_initializer(UniformInBox()) == UniformInBox()
     assert as_initializer([[1, 2]]) == Given(((1.0, 2.0),))
     assert as_initializer(np.array([[1, 2]])) == Given(((1.0, 2.0),))
-    with pytest.raises(MethodError, match=r"\['packing', 'rows', 'uniform'\] or an array; got 'k-means\+\+'"):
+    with pytest.raises(MethodError, match=r"packing, rows, uniform, or an array of centroids; got 'k-means\+\+'"):
         as_initializer("k-means++")
