@@ -154,7 +154,7 @@ def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
         found = tuple(cell.strip() for cell in row.cells) if header else None
         hint = "" if found is None else dialect.other_separators(found)
         if found is not None:
-            _look_for(path, columns or (), found, hint, declared=files.header is True)
+            _look_for(path, columns or (), found, hint)
         chosen = tuple(choose_columns(path, columns, found, len(row.cells)))
         if known and columns is None and len(row.cells) != known[0].n_columns:
             raise DataError(f"{path} has other columns than {known[0].path}.", hint=SAME_COLUMNS)
@@ -200,13 +200,12 @@ def _has_header(path: Path, files: Files) -> bool:
     return True
 
 
-def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...], hint: str, *, declared: bool) -> None:
-    """Refuse names that are not there. The others are listed only where the caller says that the row holds names."""
+def _look_for(path: Path, columns: Sequence[str], found: tuple[str, ...], hint: str) -> None:
+    """Refuse names that are not there. Those that are there are not listed: the row may be a record all the same."""
     missing = [name for name in columns if name not in found]
     if missing:
-        known = f" It has: {', '.join(found)}." if declared else ""
         raise DataError(
-            f"the first row of {path} does not hold the name(s) {', '.join(map(repr, missing))}.{known}",
+            f"the first row of {path} does not hold the name(s) {', '.join(map(repr, missing))}.",
             hint=hint
             or "Names must match exactly, capitals included. If the row is a record, write {header=False}; columns are "
             "then numbered from 0.",
