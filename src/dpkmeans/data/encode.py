@@ -273,9 +273,9 @@ def _instants(column: Any, kind: Date | Time) -> FloatArray | None:
 def _numpy_times(array: AnyArray) -> tuple[IntArray, AnyArray] | None:
     if not isinstance(array, np.ndarray) or array.dtype.kind != "M":
         return None
-    unit = np.datetime_data(array.dtype)[0]
-    if unit not in ("D", "s", "ms", "us", "ns"):
-        raise DataError(f"dates must not be counted in {unit!r}. Convert them to datetime64[us].")
+    unit, count = np.datetime_data(array.dtype)
+    if unit not in ("D", "s", "ms", "us", "ns") or count != 1:
+        raise DataError(f"dates must not be counted in {array.dtype}. Convert them to datetime64[us].")
     return _in_microseconds(array.astype(np.int64), unit), np.isnat(array)
 
 
