@@ -12,6 +12,7 @@ _HOME = {
     **dict.fromkeys(("Boolean", "Category", "Number"), "dpkmeans.core.kinds"),
     **dict.fromkeys(("Date", "Time"), "dpkmeans.core.times"),
     "Schema": "dpkmeans.core.schema",
+    **dict.fromkeys(("Person", "Row", "Rows"), "dpkmeans.core.unit"),
     "Release": "dpkmeans.core.release",
     "Guarantee": "dpkmeans.core.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
@@ -30,7 +31,10 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "Number",
+    "Person",
     "Release",
+    "Row",
+    "Rows",
     "Schema",
     "Synopsis",
     "Time",
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from dpkmeans.core.release import Release
     from dpkmeans.core.schema import Schema
     from dpkmeans.core.times import Date, Time
+    from dpkmeans.core.unit import Person, Row, Rows
     from dpkmeans.estimator import DPKMeans, make_synopsis
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.exact import reveal
+from dpkmeans.core.unit import Unit
 from dpkmeans.data.open import is_dask, is_spark
 from dpkmeans.data.source import FrameSource, Nulls
 from dpkmeans.data.unsupported import RefusesArguments, refuse_arguments
@@ -33,8 +34,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     Guarantee: at least what `guarantee` asks for; `release_.guarantee` says what holds and why. By default only
     `proved` is accepted: ε-differential privacy of `release_`, hence of `cluster_centers_`, for neighbours that differ
-    by one record added or removed. Whatever else a fitted model computes from records (`labels_`, `predict`,
-    `transform`, `score`) is not private. Source: proofs/README.md lists the proof of each method.
+    by one record, or one person (`unit`), added or removed. Whatever else a fitted model computes from records
+    (`labels_`, `predict`, `transform`, `score`) is not private. Source: proofs/README.md lists the proofs.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         `{"age": 2.0}` multiplies differences in a column, on top of `"box"`. Where it is left out, units are kept, and
         widths that differ more than tenfold are refused. Centroids are in the units of the data in any case.
     nulls : what becomes of missing values: `"refuse"` or `"midpoint"`, unless the schema says otherwise for a column.
+    unit : what is protected: `Row()`, the default; `Person("patient_id", at_most=5)`, all rows with the same id; or
+        `Rows(5)` where nobody has more than five rows and there is no id.
     method : a name from `dpkmeans.methods.registry()` or a method value.
     guarantee : the weakest label to accept: `"proved"`, `"paper"` or `"none"`.
     init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d). By default, the method's own.
@@ -98,6 +101,7 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         schema: Any = None,
         scale: Any = "auto",
         nulls: Nulls = "refuse",
+        unit: Unit | None = None,
         method: str | Method | None = None,
         guarantee: str = "proved",
         init: Any = None,
@@ -118,6 +122,7 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.schema = schema
         self.scale = scale
         self.nulls = nulls
+        self.unit = unit
         self.method = method
         self.guarantee = guarantee
         self.init = init
@@ -276,6 +281,7 @@ def make_synopsis(
     schema: Any = None,
     scale: Any = "auto",
     nulls: Nulls = "refuse",
+    unit: Unit | None = None,
     n_clusters: int = 8,
     n_records: int | None = None,
     guarantee: str = "proved",
@@ -290,8 +296,8 @@ def make_synopsis(
     `n_clusters` is the largest k that is likely to be of interest; it decides how fine the synopsis is. The other
     parameters are those of `DPKMeans`.
 
-    Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record added or removed, unless a seed
-    or bounds read from the data make it `none`. Source: proofs/synopsis.md.
+    Guarantee: `proved`, ε-differential privacy for neighbours that differ by one record, or one person (`unit`), added
+    or removed, unless a seed or bounds read from the data make it `none`. Source: proofs/synopsis.md.
 
     >>> X = np.random.default_rng(0).random((2000, 2))
     >>> synopsis = make_synopsis(X, epsilon=1.0, bounds=(0, 1))
@@ -309,6 +315,7 @@ def make_synopsis(
         schema=schema,
         scale=scale,
         nulls=nulls,
+        unit=unit,
         guarantee=guarantee,
         n_records=n_records,
         random_state=random_state,

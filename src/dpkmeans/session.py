@@ -17,6 +17,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighed, scaled
+from dpkmeans.core.unit import Person, Unit, as_unit
 from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
@@ -26,6 +27,7 @@ from dpkmeans.engines.survey import bounds_around
 from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
 from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
+from dpkmeans.methods.persons import UnitBudget, check_unit, schema_with_ids
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
@@ -56,6 +58,7 @@ class FitRequest:
     schema: Any = None
     scale: Any = AUTO
     nulls: Nulls = "refuse"
+    unit: Unit | None = None
     bounds_epsilon: float | None = None
     method: str | Method | None = None
     guarantee: str = "proved"
@@ -121,14 +124,13 @@ class _SynopsisAlone:
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
-    schema = _schema(request)
+    schema, unit = _schema(request), as_unit(request.unit)
     rng = Randomness.of(request.random_state)
     share = _check(request, work, X, rng, schema)
     with ExitStack() as stack:
         account = stack.enter_context(_account(request, work.name))
-        ledger = Ledger(request.epsilon, parent=account)
-        opened = open_data(X, request.engine, schema=schema, nulls=request.nulls)
-        data = stack.enter_context(closing(opened))
+        budget = UnitBudget(Ledger(request.epsilon, parent=account), unit, rng)
+        data = stack.enter_context(closing(_opened(request, X, schema, budget)))
         unknown = _unknown(data, schema)
         if share is None:
             box = scaled(_bounds(request, data, schema), request.scale, schema, data.names)
@@ -138,8 +140,9 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         data.reach()
         if share is not None:
             names = None if data.names is None else [data.names[j] for j in unknown]
+            alone, ledger = len(unknown) == data.n_features, budget.of_records()
             estimate = estimate_bounds(
-                data.survey, unknown, share, ledger=ledger, rng=rng, names=names, alone=len(unknown) == data.n_features
+                data.survey, unknown, share, ledger=ledger, rng=rng, names=names, alone=alone
             )
             estimate.warn(names)
             box = estimate.bounds if schema is None else schema.bounds(estimate.bounds)
@@ -148,10 +151,11 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         with closing(data.engine(box)) as engine:
             given_in_memory = isinstance(engine, MemoryEngine) and share is None and not box.from_data
             odd = look_at(box, schema, data.chunks()) if given_in_memory and data.chunks is not None else []
-            release = work.run(engine, int(request.n_clusters), ledger=ledger, rng=rng)
+            release = work.run(engine, int(request.n_clusters), ledger=budget.of_records(), rng=rng)
             labels = None
-            if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release):
+            if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release) and not budget.door:
                 labels = engine.labels(box.unit_of(release.centroids))
+    release = budget.of_units(release)
     if share is not None:
         release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
         if isinstance(release, Release):
@@ -159,6 +163,14 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     warn_holder(odd)
     schema = None if schema is None else schema.with_missing(nulls_of(X, request.nulls))
     return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
+
+
+def _opened(request: FitRequest, X: Any, schema: Schema | None, budget: UnitBudget) -> OpenedData:
+    """The records, with the ids of persons as the last column where there are persons."""
+    if budget.door is None:
+        return open_data(X, request.engine, schema=schema, nulls=request.nulls)
+    with_ids, columns = schema_with_ids(X, schema, budget.door)
+    return open_data(columns, request.engine, schema=with_ids, nulls=request.nulls, door=budget.door)
 
 
 def _method(request: FitRequest) -> Method:
@@ -187,7 +199,10 @@ def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendList
             raise MethodError(
                 "names the records in a durable ledger.", parameter="dataset", hint="Write {ledger='ledger.db'} too."
             )
-        return nullcontext(None) if ledger is None else ledger.account(request.epsilon)
+        if ledger is None:
+            return nullcontext(None)
+        ledger.for_unit(as_unit(request.unit).name)
+        return ledger.account(request.epsilon)
     if dataset is None:
         raise MethodError(
             "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
@@ -197,7 +212,7 @@ def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendList
             f"must be a Ledger, a DurableLedger or a path; got {type(ledger).__name__}.", parameter="ledger"
         )
     durable = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
-    return durable.account(dataset, promised=request.epsilon, note=note)
+    return durable.account(dataset, promised=request.epsilon, note=note, unit=as_unit(request.unit).name)
 
 
 def _schema(request: FitRequest) -> Schema | None:
@@ -215,6 +230,7 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schem
     """Refuse whatever can be refused without a look at the records. Returns the share of an estimate of the bounds."""
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     check_scale(request.scale)
+    check_unit(as_unit(request.unit), request.epsilon, request.n_records)
     if request.epsilon is not None:
         Epsilon.of(request.epsilon)
     elif getattr(work, "needs_epsilon", False):
@@ -248,6 +264,12 @@ def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
             "bounds were given, and an estimate of them was asked for.",
             hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
         )
+    if isinstance(request.unit, Person):
+        raise BoundsError(
+            "an estimate of the bounds counts rows, before it is known which of a person's rows count.",
+            parameter="bounds_epsilon",
+            hint="Give {bounds} that are known without looking at the data.",
+        )
     share = Epsilon.of(request.bounds_epsilon, "bounds_epsilon")
     if request.epsilon is not None and share.nano >= Epsilon.of(request.epsilon).nano:
         raise BudgetError(
@@ -256,7 +278,7 @@ def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
             value=request.bounds_epsilon,
             hint="A tenth of {epsilon} is a good share.",
         )
-    return share
+    return share.per(as_unit(request.unit).records)
 
 
 def _check_estimable(

@@ -11,6 +11,7 @@ from dpkmeans.cli.options import (
     ANY,
     LOCAL,
     OWN,
+    ROW,
     BoundsText,
     Clusters,
     Data,
@@ -24,6 +25,7 @@ from dpkmeans.cli.options import (
     SchemaFile,
     Seed,
     Spending,
+    UnitOptions,
     WholeOrNone,
 )
 
@@ -49,6 +51,7 @@ def fit(
     init: str | None = None,
     max_iter: WholeOrNone = None,
     seed: Seed = None,
+    unit: UnitOptions = ROW,
     reading: Reading = ANY,
     spending: Spending = OWN,
     place: EngineOptions = LOCAL,
@@ -112,6 +115,7 @@ def fit(
         n_records=n_records,
         init=init,
         max_iter=max_iter,
+        unit=unit.unit(),
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -31,10 +31,24 @@ app = App(
 
 
 @app.command
-def create(ledger: LedgerFile, /, *, dataset: DataName, cap: Cap, analyst: Analyst = None, json: Json = False) -> None:
+def create(
+    ledger: LedgerFile,
+    /,
+    *,
+    dataset: DataName,
+    cap: Cap,
+    unit: Literal["row", "person"] = "row",
+    analyst: Analyst = None,
+    json: Json = False,
+) -> None:
     """Register a data set in a ledger; the ledger is created if it does not exist.
 
-    Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5
+    Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5 --unit person
+
+    Parameters
+    ----------
+    unit:
+        What the cap protects, from now on: a row, or all rows of a person. Fits with another unit are refused.
     """
     from dpkmeans.core.epsilon import Epsilon
     from dpkmeans.privacy.durable.ledger import DurableLedger
@@ -42,8 +56,8 @@ def create(ledger: LedgerFile, /, *, dataset: DataName, cap: Cap, analyst: Analy
     check_outputs(ledger)
     budget = Epsilon.of(cap, "cap")
     store = DurableLedger.create(ledger, analyst=analyst)
-    store.add(dataset, budget)
-    output.note(f"{ledger} has the data set {dataset} with a cap of {budget}.")
+    store.add(dataset, budget, unit=unit)
+    output.note(f"{ledger} has the data set {dataset} with a cap of {budget} per {unit}.")
     if json:
         output.print_json(_left(store.dataset(dataset)))
 
@@ -85,8 +99,8 @@ def show(ledger: LedgerFile, /, *, dataset: str | None = None, json: Json = Fals
         listed = [_left(d) for d in datasets]
         output.print_json({"datasets": listed, "entries": [asdict(entry) for entry in entries]})
         return
-    body = [[d.name, str(d.cap), str(d.spent), str(d.remaining)] for d in datasets]
-    output.print_table(["data set", "cap", "spent", "left"], body)
+    body = [[d.name, d.unit, str(d.cap), str(d.spent), str(d.remaining)] for d in datasets]
+    output.print_table(["data set", "per", "cap", "spent", "left"], body)
     if entries:
         rows = [[str(e.number), e.time, e.kind, str(Epsilon(e.nano)), e.analyst, e.label] for e in entries]
         output.print_table(["entry", "time", "kind", "epsilon", "analyst", "label"], rows, right=False)
@@ -142,4 +156,4 @@ def verify(ledger: LedgerFile, /, *, head: str | None = None, json: Json = False
 def _left(dataset: DataSet) -> dict[str, Any]:
     """A data set's cap and what is left of it, as plain values."""
     amounts = {"cap": float(dataset.cap), "spent": float(dataset.spent), "remaining": float(dataset.remaining)}
-    return {"dataset": dataset.name, **amounts}
+    return {"dataset": dataset.name, "unit": dataset.unit, **amounts}

@@ -45,7 +45,13 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 # Options that are not called like the parameter they set.
-_OPTIONS = {"n_clusters": "--k", "random_state": "--seed", "expected_head": "--head"}
+_OPTIONS = {
+    "n_clusters": "--k",
+    "random_state": "--seed",
+    "expected_head": "--head",
+    "keep": "--per-person",
+    "unit": "--person",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

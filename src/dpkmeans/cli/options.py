@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -16,6 +16,7 @@ from dpkmeans.cli import output
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
+    from dpkmeans.core.unit import Unit
     from dpkmeans.data.source import Files
     from dpkmeans.engines.open import EngineSpec
     from dpkmeans.privacy.durable.ledger import DurableLedger
@@ -62,6 +63,8 @@ Whole = Annotated[int, WHOLE]
 WholeOrNone = Annotated[int | None, WHOLE]
 
 NullsName = Literal["refuse", "midpoint"]
+KeepName = Literal["rows", "mean", "one"]
+MissingIdsName = Literal["refuse", "own"]
 EngineName = Literal["memory", "stream", "dask", "spark"]
 
 
@@ -104,6 +107,41 @@ class Reading:
         usual = Reading()
         given = [(name, getattr(self, name)) for name in ("delimiter", "decimal", "encoding", "quote")]
         return [word for name, value in given if value != getattr(usual, name) for word in (f"--{name}", value)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class UnitOptions:
+    """What is protected: a row, or all rows of a person."""
+
+    person: str | None = None
+    """Column with the ids of persons: what is protected is all rows of a person, not a single row."""
+
+    at_most: str | None = None
+    """How many rows of a person count, or auto: 2 % of epsilon is spent to choose it. Without --person: nobody has more
+    rows than this."""
+
+    per_person: KeepName | None = None
+    """What counts of a person: up to --at-most rows, the mean of all rows, or one row; the last two are one record."""
+
+    missing_ids: MissingIdsName = "refuse"
+    """What becomes of rows without an id: they are refused, or each counts as a person of its own."""
+
+    def unit(self) -> Unit:
+        """The privacy unit that the options describe."""
+        from dpkmeans.core.unit import Person, Row, Rows
+
+        at_most: Any = self.at_most
+        if at_most is not None and at_most != "auto":
+            try:
+                at_most = int(at_most)
+            except ValueError:
+                raise MethodError(f"--at-most must be a whole number or auto; got {at_most!r}.") from None
+        if self.person is not None:
+            return Person(self.person, at_most, self.per_person or "rows", self.missing_ids)
+        if self.per_person is not None or self.missing_ids != "refuse" or at_most == "auto":
+            raise MethodError("what is kept of a person needs the column with the ids. Write --person ID too.")
+        return Row() if at_most is None else Rows(at_most)
 
 
 @Parameter(name="*")
@@ -177,7 +215,7 @@ class EngineOptions:
         return Stream(watch=output.show_pass) if self.engine == "stream" else self.engine
 
 
-ANY, OWN, LOCAL = Reading(), Spending(), EngineOptions()
+ANY, OWN, LOCAL, ROW = Reading(), Spending(), EngineOptions(), UnitOptions()
 
 
 def split_columns(columns: str) -> list[str]:

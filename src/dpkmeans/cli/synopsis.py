@@ -12,6 +12,7 @@ from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_s
 from dpkmeans.cli.options import (
     ANY,
     OWN,
+    ROW,
     BoundsText,
     Clusters,
     Data,
@@ -25,6 +26,7 @@ from dpkmeans.cli.options import (
     SchemaFile,
     Seed,
     Spending,
+    UnitOptions,
 )
 from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import MethodError
@@ -48,6 +50,7 @@ def synopsis(
     guarantee: GuaranteeName = "proved",
     n_records: PublicCount = None,
     seed: Seed = None,
+    unit: UnitOptions = ROW,
     reading: Reading = ANY,
     spending: Spending = OWN,
     force: Force = False,
@@ -81,6 +84,7 @@ def synopsis(
         scale=parse_scale(scale),
         n_records=n_records,
         guarantee=guarantee,
+        unit=unit.unit(),
         random_state=seed,
         ledger=spending.store(),
         dataset=spending.dataset,

@@ -77,6 +77,12 @@ class Epsilon:
             raise BudgetError(f"epsilon={self} has no share of {part:.3g} that is at least 1e-9. Use a larger epsilon.")
         return Epsilon(nano)
 
+    def per(self, n: int) -> Epsilon:
+        """An `n`-th of the budget, rounded down: `n` times it is never more than the whole."""
+        if self.nano < n:
+            raise BudgetError(f"epsilon={self} has no {n}-th part of at least 1e-9. Use a larger epsilon.")
+        return Epsilon(self.nano // n)
+
     def over(self, n: int) -> tuple[Epsilon, ...]:
         """`n` equal shares that add up to the whole; the first ones take the odd nanos."""
         if n < 1:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Protocol, get_args
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import format_epsilon
+from dpkmeans.core.unit import Row, Unit
 from dpkmeans.errors import GuaranteeError
 
 Label = Literal["none", "paper", "proved"]
@@ -25,25 +26,31 @@ class Guarantee:
     """What holds for a release, and why it is no more than that.
 
     `label` is `"proved"`, `"paper"` or `"none"`; `reasons` say what made it weaker than it could be. It holds for
-    neighbours that differ by one record added or removed. Source: docs/guarantees.md, proofs/README.md.
+    neighbours that differ by one `unit` added or removed: a record, or a person. Source: docs/guarantees.md,
+    proofs/README.md, proofs/persons.md.
 
     >>> Guarantee("none", seeded=True, reasons=("A seed makes the noise predictable.",)).in_words(1.0)
     'Not private. A seed makes the noise predictable.'
     """
 
     label: Label
-    neighbours: str = "add or remove one record"
     bounds: Literal["given", "from data", "estimated"] = "given"
     arithmetic: Arithmetic = "exact integers"
     seeded: bool = False
     reasons: tuple[str, ...] = ()
+    unit: Unit = Row()
+
+    @property
+    def neighbours(self) -> str:
+        """Which tables are neighbours."""
+        return self.unit.neighbours
 
     def in_words(self, epsilon: float) -> str:
         """One sentence for a person."""
         if self.label == "proved":
             return (
-                f"Proved: {format_epsilon(epsilon)}-differential privacy for neighbours that differ by one record "
-                f"added or removed ({format_epsilon(2 * epsilon)} for one replaced)."
+                f"Proved: {format_epsilon(epsilon)}-differential privacy for neighbours that differ by "
+                f"{self.unit.difference} ({format_epsilon(2 * epsilon)} for one replaced)."
             )
         why = " ".join(self.reasons)
         if self.label == "paper":

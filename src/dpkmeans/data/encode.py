@@ -18,6 +18,7 @@ from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.kinds import REFUSE, Boolean, Category, Kind, Number, level_key
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.times import MICROSECONDS, Date, Time
+from dpkmeans.data.ids import PersonId, check_missing, ids_of_integers, ids_of_values, split_words
 from dpkmeans.data.numbers import check_type as check_number_type
 from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.errors import DataError, DataTypeError
@@ -30,6 +31,7 @@ MISSING_TEXTS = frozenset(
 )
 """Texts that stand for a missing value, as in CSV files; a level of that name is a level."""
 
+_INT64 = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FACTORS = {"D": MICROSECONDS["day"], "s": 10**6, "ms": 10**3, "us": 1}  # microseconds
 
 
@@ -66,6 +68,8 @@ def encode(column: Any, kind: Kind, place: str) -> list[FloatArray]:
         found = [_number(numbers(column, place), kind)]
     elif isinstance(kind, Category):
         found = _category(column, kind, place)
+    elif isinstance(kind, PersonId):
+        return split_words(check_missing(_ids(column, kind, place), kind, place))
     else:
         assert isinstance(kind, Date | Time | Boolean)
         clock = None if isinstance(kind, Boolean) else _instants(column, kind)
@@ -109,11 +113,32 @@ def check_type(kind: Any, declared: Kind, place: str) -> None:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
     numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    accepted = (*texts, *numbers)
+    accepted: tuple[Callable[[Any], bool], ...] = (*texts, *numbers)
+    if isinstance(declared, PersonId):
+        accepted = (*texts, *numbers, types.is_fixed_size_binary, _is_uuid)
     if isinstance(declared, Date | Time):
         accepted = (*texts, *((types.is_date, types.is_timestamp) if isinstance(declared, Date) else (types.is_time,)))
     if not any(is_kind(kind) for is_kind in accepted):
         raise DataTypeError(f"{place} cannot hold a {declared.name}: its type is {kind}.", hint=_HINTS[declared.name])
+
+
+def _is_uuid(kind: Any) -> bool:
+    return getattr(kind, "extension_name", "") == "arrow.uuid"
+
+
+def _ids(column: Any, kind: PersonId, place: str) -> AnyArray:
+    """Ids, shape (n, 2): a column of whole numbers is taken as it stands, without a look at each value."""
+    library = type(column).__module__.partition(".")[0]
+    if library == "pyarrow" and str(column.type) in _INT64:
+        missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        return ids_of_integers(column.fill_null(0).to_numpy(zero_copy_only=False), missing)
+    if isinstance(getattr(column, "dtype", None), np.dtype) and str(column.dtype) in _INT64:
+        return ids_of_integers(np.asarray(column))
+    if library == "pyarrow" and _is_uuid(column.type):
+        column = column.storage if hasattr(column, "storage") else column.cast(column.type.storage_type)
+    codes, values = _distinct(column, place)
+    missing = [_is_missing(value) or (isinstance(value, str) and value.strip() in MISSING_TEXTS) for value in values]
+    return ids_of_values(codes, values, missing, kind.key, place)
 
 
 def _number(values: FloatArray, kind: Number) -> FloatArray:

@@ -119,6 +119,22 @@ def has_names(X: Any) -> bool:
     return far or isinstance(X, str | Path) or is_frame(X) or _is_arrow_stream(X)
 
 
+def column_names(X: Any) -> tuple[str, ...]:
+    """The names of all columns of what has names, or those that its caller chose. No record is looked at."""
+    if isinstance(X, Files | FrameSource) and X.columns is not None:
+        return tuple(X.columns)
+    X = X.records if isinstance(X, FrameSource) else X
+    if isinstance(X, str | Path | Files):
+        from dpkmeans.data.declared import declared_columns
+
+        return tuple(name for name, _ in declared_columns(X if isinstance(X, Files) else Files(X)))
+    if is_frame(X):
+        return frame_names(X) or ()
+    if hasattr(X, "columns"):
+        return tuple(map(str, X.columns))
+    return tuple(getattr(getattr(X, "schema", None), "names", ()))
+
+
 def _is_large_map(X: Any) -> bool:
     return isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes >= LARGE_MAP
 

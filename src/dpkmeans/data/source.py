@@ -78,11 +78,13 @@ def checked_nulls(nulls: Nulls) -> Nulls:
 class Batch:
     """Some records, column by column, as a list of arrays or an array (d, n); missing values are NaN.
 
-    `place` names a column, and where it stands, without its values.
+    `place` names a column, and where it stands, without its values. `on_grid` says that they are grid points already,
+    in whole steps.
     """
 
     columns: Sequence[AnyArray] | AnyArray
     place: Callable[[int, int], str]
+    on_grid: bool = False
 
     @property
     def n(self) -> int:

@@ -35,6 +35,8 @@ from dpkmeans.engines.block_tasks import (
 )
 from dpkmeans.engines.cluster import WORKER_TIMEOUT, on_worker, result_of
 from dpkmeans.engines.packing import pack_batch
+from dpkmeans.engines.person_shuffle import Shuffle, dask_blocks
+from dpkmeans.engines.persons import Door, PersonRows
 from dpkmeans.errors import DataError
 
 A = TypeVar("A")
@@ -65,11 +67,18 @@ class DaskEngine(BlockEngine):
         self._on_close = on_close
 
     @classmethod
-    def of_source(cls, client: Any, source: Source, bounds: Bounds, **options: Any) -> DaskEngine:
+    def of_source(
+        cls, client: Any, source: Source, bounds: Bounds, door: Door | None = None, **options: Any
+    ) -> DaskEngine:
         """Files that every worker can read: each reads its own row groups and holds them packed. Arrays are sent."""
         import dask
 
         pieces = source.split(max(PART_NUMBERS // source.n_features, 1))
+        if door is not None:
+            shuffle = Shuffle.of(door, bounds, source.nulls, len(pieces))
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+                rows = [_submit(client, shuffle.rows_of_piece, piece) for piece in pieces]
+            return cls._of_persons(client, rows, shuffle, door, **options)
         name = f"dpkmeans-read-{uuid4().hex}"
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # an array is large
             parts = [
@@ -79,14 +88,33 @@ class DaskEngine(BlockEngine):
         return cls(client, parts, bounds, **options)
 
     @classmethod
-    def of_collection(cls, client: Any, found: Collection, bounds: Bounds, **options: Any) -> DaskEngine:
+    def of_collection(
+        cls, client: Any, found: Collection, bounds: Bounds, door: Door | None = None, **options: Any
+    ) -> DaskEngine:
         """A Dask array (n, d) or frame: its chunks are packed where they are."""
         from dask import delayed
 
-        pack = delayed(pack_chunk, pure=False)
         chunks = chunks_of(found.records)
+        if door is not None:
+            shuffle = Shuffle.of(door, bounds, found.nulls, len(chunks))
+            rows_of = delayed(rows_of_chunk, pure=False)
+            rows = client.compute([rows_of(chunk, shuffle, i, found.schema) for i, chunk in enumerate(chunks)])
+            return cls._of_persons(client, rows, shuffle, door, **options)
+        pack = delayed(pack_chunk, pure=False)
         lazy = [pack(chunk, bounds, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)]
         return cls(client, client.compute(lazy), bounds, **options)
+
+    @classmethod
+    def _of_persons(cls, client: Any, rows: list[Any], shuffle: Shuffle, door: Door, **options: Any) -> DaskEngine:
+        timeout = options.get("worker_timeout", WORKER_TIMEOUT)
+        parts = dask_blocks(
+            lambda function, *arguments: _submit(client, function, *arguments),
+            rows,
+            shuffle,
+            door,
+            lambda future: result_of(client, future, timeout),
+        )
+        return cls(client, parts, shuffle.bounds, **options)
 
     def lloyd(self, start: FloatArray, max_iter: int) -> Exact[LloydEnd]:
         """Lloyd's algorithm: on the worker in one go where one worker holds all, else pass by pass."""
@@ -149,6 +177,12 @@ def pack_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, part: int, schema: Sche
     """Pack a chunk of an array or a frame, on a worker."""
     batch = chunk_batch(chunk, f"partition {part}", schema)
     return [pack_batch(batch, bounds, nulls, part=part)] if batch.n else []
+
+
+def rows_of_chunk(chunk: Any, shuffle: Shuffle, part: int, schema: Schema | None) -> dict[int, PersonRows]:
+    """The rows of a chunk of a frame by partition of persons, on a worker."""
+    batch = chunk_batch(chunk, f"partition {part}", schema)
+    return shuffle.rows_of([batch] if batch.n else [])
 
 
 def chunk_batch(chunk: Any, whole: str, schema: Schema | None = None) -> Batch:

@@ -12,12 +12,14 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.schema import Schema
+from dpkmeans.data.ids import WORDS
 from dpkmeans.data.open import Collection, EngineName, Opened, open_records
 from dpkmeans.data.source import ArrayPiece, Files, FrameSource, Nulls, Source
 from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.cluster import Connection
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.persons import Door, ids_left_out
 from dpkmeans.engines.survey import (
     BatchTask,
     Survey,
@@ -70,28 +72,32 @@ def open_data(
     columns: Sequence[str] | None = None,
     schema: Schema | None = None,
     nulls: Nulls = "refuse",
+    door: Door | None = None,
 ) -> OpenedData:
     """Records `X` for the engine that is forced, or the one that suits them. No pass over them yet.
 
     `columns` or a `schema` chooses and orders columns by name, for everything that has names; see `open_records`.
+    With a `door`, the last column of the schema holds the ids of persons, and the engine sees what passes the door.
     """
     if isinstance(X, OpenedData):
         return X
     forced = as_engine(engine)  # refuses what is no engine before the records are read
-    opened = _open(open_records(X, columns, schema=schema, nulls=nulls), forced)
+    opened = _open(open_records(X, columns, schema=schema, nulls=nulls), forced, door)
+    if door is not None:
+        opened = without_ids(opened)
     named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns
     has_names = opened.names is not None or isinstance(X, str | Path | Files)
     return replace(opened, named=schema is not None or named_by is not None or not has_names)
 
 
-def _open(opened: Opened, forced: Stream | Dask | Spark | str | None) -> OpenedData:
+def _open(opened: Opened, forced: Stream | Dask | Spark | str | None, door: Door | None) -> OpenedData:
     if isinstance(opened.found, Collection):
         if forced is not None and not isinstance(forced, _KINDS[opened.suits]):
             raise MethodError(
                 f"a {opened.suits.title()} collection needs its own engine.", hint=f"Write {{engine={opened.suits!r}}}."
             )
-        return _of_dask(opened.found, forced) if opened.suits == "dask" else _of_spark(opened.found, forced)
-    return _of_source(opened, as_engine(opened.suits) if forced is None else forced)
+        return (_of_dask if opened.suits == "dask" else _of_spark)(opened.found, forced, door)
+    return _of_source(opened, as_engine(opened.suits) if forced is None else forced, door)
 
 
 def as_engine(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
@@ -106,7 +112,7 @@ def as_engine(engine: EngineSpec) -> Stream | Dask | Spark | str | None:
     return _KINDS[engine]()
 
 
-def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> OpenedData:
+def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None, door: Door | None) -> OpenedData:
     found = opened.found
     assert not isinstance(found, Collection)
     if isinstance(found, Source):
@@ -126,18 +132,19 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
         if isinstance(spec, Stream):
             from dpkmeans.engines.stream import StreamEngine
 
-            return StreamEngine(source, bounds, batch_rows=spec.batch_rows, n_threads=spec.n_threads, watch=spec.watch)
+            seen = source if door is None else door.spill(source, bounds)
+            return StreamEngine(seen, bounds, batch_rows=spec.batch_rows, n_threads=spec.n_threads, watch=spec.watch)
         if isinstance(spec, Dask):
             from dpkmeans.engines.dask import DaskEngine
 
             assert connection is not None
-            return DaskEngine.of_source(connection.open(), source, bounds, **_options(spec, connection))
+            return DaskEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection))
         if isinstance(spec, Spark):
             from dpkmeans.engines.spark import SparkEngine
 
             assert connection is not None
-            return SparkEngine.of_source(connection.open(), source, bounds, **_options(spec, connection))
-        return MemoryEngine.of_source(source, bounds)
+            return SparkEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection))
+        return MemoryEngine.of_source(source if door is None else door.hold(source, bounds), bounds)
 
     def survey(task: BatchTask[A]) -> A:
         if connection is None:
@@ -157,14 +164,14 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None) -> Open
     )
 
 
-def _of_dask(found: Collection, forced: Any) -> OpenedData:
+def _of_dask(found: Collection, forced: Any, door: Door | None) -> OpenedData:
     spec = forced or Dask()
     connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.dask import DaskEngine
 
-        return DaskEngine.of_collection(connection.open(), found, bounds, **_options(spec, connection))
+        return DaskEngine.of_collection(connection.open(), found, bounds, door, **_options(spec, connection))
 
     def survey(task: BatchTask[A]) -> A:
         return over_dask_collection(task, connection.open(), found, spec.worker_timeout)
@@ -173,20 +180,37 @@ def _of_dask(found: Collection, forced: Any) -> OpenedData:
     return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close, collection=found)
 
 
-def _of_spark(found: Collection, forced: Any) -> OpenedData:
+def _of_spark(found: Collection, forced: Any, door: Door | None) -> OpenedData:
     spec = forced or Spark(session=found.records.sparkSession)
     connection = Connection(spec)
 
     def engine(bounds: Bounds) -> BlockEngine:
         from dpkmeans.engines.spark import SparkEngine
 
-        return SparkEngine.of_frame(connection.open(), found, bounds, **_options(spec, connection))
+        return SparkEngine.of_frame(connection.open(), found, bounds, door, **_options(spec, connection))
 
     def survey(task: BatchTask[A]) -> A:
         return over_spark_frame(task, connection.open(), found, spec.worker_timeout)
 
     reach, close = connection.reach, connection.close
     return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close, collection=found)
+
+
+def without_ids(opened: OpenedData) -> OpenedData:
+    """The same records without the ids behind their features. What an engine holds has passed the door."""
+    chunks, survey = opened.chunks, opened.survey
+
+    def asked(task: BatchTask[A]) -> A:
+        return survey(ids_left_out(task))
+
+    return replace(
+        opened,
+        n_features=opened.n_features - WORDS,
+        names=None if opened.names is None else opened.names[:-WORDS],
+        survey=asked,
+        records=None,
+        chunks=None if chunks is None else lambda: (chunk[:, :-WORDS] for chunk in chunks()),
+    )
 
 
 def _options(spec: Dask | Spark, connection: Connection) -> dict[str, Any]:

@@ -50,18 +50,22 @@ def pack_batch(
 def write_batch(batch: Batch, bounds: Bounds, nulls: Nulls, tiles: Float32Array, start: int = 0) -> None:
     """Put the records on the grid and write them into tiles, from point `start` on.
 
-    A missing value is refused, or becomes the middle of the box; each record is looked at by itself.
+    A missing value is refused, or becomes the middle of the box; each record is looked at by itself. What is
+    on the grid already stays as it is.
     """
     if len(batch.columns) != bounds.n_features:
         raise DataError(f"records have {len(batch.columns)} features; the bounds have {bounds.n_features}.")
-    lower, upper, _ = bounds.grid
+    grid = bounds.grid
+    if batch.on_grid:
+        grid = np.stack([np.zeros(bounds.n_features), bounds.side.astype(np.float64), np.ones(bounds.n_features)])
+    lower, upper, _ = grid
     held = batch.columns
     for j, values in enumerate([held] if isinstance(held, np.ndarray) else [column[None] for column in held]):
         columns = _as_float64(values)
         if nulls == "midpoint":
             middle = (lower + (upper - lower) / 2)[j : j + len(columns), None]
             columns = np.where(np.isnan(columns), middle, columns)
-        if quantise(columns, bounds.grid, 1 / GRID, tiles, start, j):
+        if quantise(columns, grid, 1 / GRID, tiles, start, j):
             batch.refuse_missing()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -25,18 +24,13 @@ from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_bloc
 from dpkmeans.engines.cluster import WORKER_TIMEOUT, run_job
 from dpkmeans.engines.dask import PART_NUMBERS, labels_of, lloyd_there, read_piece
 from dpkmeans.engines.packing import pack_batch
+from dpkmeans.engines.person_shuffle import Failed, Shuffle, spark_blocks, spark_frame, spark_pieces
+from dpkmeans.engines.persons import Door
 from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
 
 _LABELLED = 16  # partitions whose labels come back at once
-
-
-@dataclass(frozen=True)
-class Failed:
-    """Why a partition could not be packed; it travels in place of the blocks, since Spark would bury an error."""
-
-    error: DPKMeansError
 
 
 class SparkEngine(BlockEngine):
@@ -61,9 +55,15 @@ class SparkEngine(BlockEngine):
         self._on_close = on_close
 
     @classmethod
-    def of_source(cls, session: Any, source: Source, bounds: Bounds, **options: Any) -> SparkEngine:
+    def of_source(
+        cls, session: Any, source: Source, bounds: Bounds, door: Door | None = None, **options: Any
+    ) -> SparkEngine:
         """Files that every executor can read: each reads its own row groups and holds them packed."""
         pieces = list(enumerate(source.split(max(PART_NUMBERS // source.n_features, 1))))
+        if door is not None:
+            shuffle = Shuffle.of(door, bounds, source.nulls, len(pieces))
+            rows = spark_pieces(session.sparkContext, [piece for _, piece in pieces], shuffle)
+            return cls._of_persons(session, rows, shuffle, door, **options)
         nulls = source.nulls
         rdd = session.sparkContext.parallelize(pieces, len(pieces))
 
@@ -76,9 +76,16 @@ class SparkEngine(BlockEngine):
         return cls(session, rdd.flatMap(read), bounds, **options)
 
     @classmethod
-    def of_frame(cls, session: Any, found: Collection, bounds: Bounds, **options: Any) -> SparkEngine:
+    def of_frame(
+        cls, session: Any, found: Collection, bounds: Bounds, door: Door | None = None, **options: Any
+    ) -> SparkEngine:
         """A Spark frame: its rows cross from Java to Python once, as Arrow batches, and are packed there."""
         assert found.schema is not None
+        if door is not None:
+            chosen = found.records.select(*found.columns)
+            shuffle = Shuffle.of(door, bounds, found.nulls, chosen.rdd.getNumPartitions())
+            rows = spark_frame(chosen, found.schema, shuffle)
+            return cls._of_persons(session, rows, shuffle, door, **options)
         pack = _packer(found.schema, bounds, found.nulls)
         packed = found.records.select(*found.columns).mapInArrow(pack, "n int, tiles binary, failed string")
         d = bounds.n_features
@@ -95,6 +102,12 @@ class SparkEngine(BlockEngine):
                     first += row.n
 
         return cls(session, packed.rdd.mapPartitionsWithIndex(unpack), bounds, **options)
+
+    @classmethod
+    def _of_persons(cls, session: Any, rows: Any, shuffle: Shuffle, door: Door, **options: Any) -> SparkEngine:
+        timeout = options.get("worker_timeout", WORKER_TIMEOUT)
+        blocks = spark_blocks(rows, shuffle, door, lambda job: run_job(session, job, timeout))
+        return cls(session, blocks, shuffle.bounds, **options)
 
     def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
         """The records in disjoint blocks, which stay on the executors; see `RandomPartition`."""

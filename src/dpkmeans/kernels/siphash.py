@@ -1,4 +1,4 @@
-"""SipHash-2-4, a keyed function of a grid point. Aumasson and Bernstein, SipHash: a fast short-input PRF (2012).
+"""SipHash-2-4, a keyed function of points or words. Aumasson and Bernstein, SipHash: a fast short-input PRF (2012).
 
 What it gives for a point depends on the point and the key alone: not on its neighbours, the order, or who computes it.
 """
@@ -21,6 +21,30 @@ def hash_points(tiles: Float32Array, n: int, key: bytes) -> AnyArray:
     hashes = np.empty(n, np.uint64)
     _hash_points(tiles, float(GRID), np.frombuffer(key, "<u8").astype(np.uint64), hashes)
     return hashes
+
+
+def hash_words(words: AnyArray, key: bytes) -> AnyArray:
+    """SipHash-2-4 of each row of 64-bit words, shape (n, w) -> (n,), uint64, under a key of 16 bytes."""
+    hashes = np.empty(len(words), np.uint64)
+    _hash_words(np.ascontiguousarray(words, np.uint64), np.frombuffer(key, "<u8").astype(np.uint64), hashes)
+    return hashes
+
+
+@compiled
+def _hash_words(words: AnyArray, key: AnyArray, hashes: AnyArray) -> None:
+    n_words = words.shape[1]
+    v = np.empty(4, np.uint64)
+    for i in range(len(hashes)):
+        v[0], v[1] = key[0] ^ np.uint64(0x736F6D6570736575), key[1] ^ np.uint64(0x646F72616E646F6D)
+        v[2], v[3] = key[0] ^ np.uint64(0x6C7967656E657261), key[1] ^ np.uint64(0x7465646279746573)
+        for j in range(n_words + 1):
+            word = words[i, j] if j < n_words else np.uint64(8 * n_words % 256) << np.uint64(56)
+            v[3] ^= word
+            _mix(v, 2)
+            v[0] ^= word
+        v[2] ^= np.uint64(0xFF)
+        _mix(v, 4)
+        hashes[i] = v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 @compiled

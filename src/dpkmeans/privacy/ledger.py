@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 from dpkmeans.core.epsilon import Epsilon, Spend
-from dpkmeans.errors import BudgetError
+from dpkmeans.errors import BudgetError, MethodError
 
 
 class SpendListener(Protocol):
@@ -45,6 +46,7 @@ class Ledger:
         self._spends: list[Spend] = []
         self._spent = Epsilon(0)
         self._reserved = Epsilon(0)
+        self._unit: str | None = None
         self._pid = os.getpid()
         self._lock = threading.RLock()
 
@@ -101,6 +103,16 @@ class Ledger:
                         self._reserved -= reservation.left
                         reservation.left = Epsilon(0)
 
+    def for_unit(self, unit: str) -> None:
+        """Say what it counts for, a `row` or a `person`. The first fit decides, and another unit is refused."""
+        with self._lock:
+            if self._unit not in (None, unit):
+                raise MethodError(
+                    f"this ledger counts per {self._unit}, and the fit is per {unit}: their sum means nothing.",
+                    hint="Give {ledger} a Ledger of its own for each {unit}.",
+                )
+            self._unit = unit
+
     def spend(self, epsilon: Epsilon, label: str) -> None:
         """Record a spend on all records, or refuse it. Call before anything is drawn."""
         self.record(Spend(label, (epsilon,)))
@@ -128,6 +140,33 @@ class Ledger:
                 f"{label!r} asks for epsilon={epsilon}, but only {self.remaining} of the promised {self.promised} is "
                 "left. Nothing was drawn for it. Raise epsilon, or ask for less."
             )
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """The parent of a method's ledger where a unit is up to `records` records: it books each spend so many times.
+
+    A record lies in one of the disjoint cells of a spend, but those of a unit may lie in different ones: together they
+    lose at most `records` times the largest part. Proof: proofs/persons.md.
+    """
+
+    units: SpendListener
+    records: int
+
+    def record(self, spend: Spend) -> None:
+        parts = tuple(Epsilon(self.records * part.nano) for part in spend.parts)
+        self.units.record(Spend(spend.label, parts))
+
+
+def ledger_of_records(units: Ledger, records: int) -> Ledger:
+    """The ledger of a method that sees up to `records` records of a unit, under the ledger of the units.
+
+    It may spend what the units' ledger has left over `records`, in whole nanos and rounded down, so that what is booked
+    there never passes the promise.
+    """
+    if records == 1:
+        return units
+    return Ledger(None if units.promised is None else units.remaining.per(records), parent=PerUnit(units, records))
 
 
 class _Reservation:

@@ -17,6 +17,7 @@ from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee, as_label
 from dpkmeans.core.schema import Schema
+from dpkmeans.core.unit import KEEPS, MISSING_IDS, Person, Row, Rows, Unit
 
 DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -35,6 +36,7 @@ def encode_guarantee(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
         "label": guarantee.label,
         "statement": guarantee.in_words(epsilon),
         "neighbours": guarantee.neighbours,
+        "unit": encode_unit(guarantee.unit),
         "bounds": guarantee.bounds,
         "arithmetic": guarantee.arithmetic,
         "seeded": guarantee.seeded,
@@ -46,11 +48,32 @@ def decode_guarantee(plain: dict[str, Any]) -> Guarantee:
     """A guarantee out of a file."""
     return Guarantee(
         as_label(plain["label"]),
-        neighbours=read_text(plain["neighbours"]),
         bounds=_one_of(BOUNDS, plain["bounds"]),
         arithmetic=_one_of(ARITHMETICS, plain["arithmetic"]),
         seeded=read_bool(plain["seeded"]),
         reasons=tuple(map(read_text, plain["reasons"])),
+        unit=decode_unit(plain.get("unit")),
+    )
+
+
+def encode_unit(unit: Unit) -> dict[str, Any]:
+    """A privacy unit as plain values."""
+    if isinstance(unit, Person):
+        options = {"column": unit.column, "keep": unit.keep, "missing_ids": unit.missing_ids}
+        return {"kind": "person", "at_most": unit.at_most, **options}
+    return {"kind": "rows", "at_most": unit.at_most} if isinstance(unit, Rows) else {"kind": "row"}
+
+
+def decode_unit(plain: dict[str, Any] | None) -> Unit:
+    """A privacy unit out of a file. Older files have none: their unit is a row."""
+    kind = _one_of(("row", "rows", "person"), "row" if plain is None else plain["kind"])
+    if plain is None or kind == "row":
+        return Row()
+    if kind == "rows":
+        return Rows(read_int(plain["at_most"]))
+    at_most = None if plain["at_most"] is None else read_int(plain["at_most"])
+    return Person(
+        read_text(plain["column"]), at_most, _one_of(KEEPS, plain["keep"]), _one_of(MISSING_IDS, plain["missing_ids"])
     )
 
 

@@ -33,7 +33,7 @@ from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
-VERSION = 2  # 2: a schema, and weights of features
+VERSION = 2  # 2: a schema, weights of features, and the privacy unit
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,8 @@ from dpkmeans.errors import LedgerError, MethodError
 
 BEGINNING = "0" * 64
 MISSING_HEAD = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
+UNITS = {"row": "", "person": "unit: person"}
+"""How the entry that creates a data set names its unit. Before there were others, all were rows, and had no label."""
 KINDS = ("create", "cap", "spend", "reserve", "settle")
 
 
@@ -45,9 +47,24 @@ class LedgerEntry:
         """SHA-256 over everything else in the entry, the hash of the one before included."""
         return hashlib.sha256(json.dumps(astuple(self)[:-1], separators=(",", ":")).encode()).hexdigest()
 
+    @property
+    def unit(self) -> str:
+        """The unit of the data set that this entry creates."""
+        for unit, label in UNITS.items():
+            if label == self.label:
+                return unit
+        raise LedgerError(f"data set {self.dataset!r} has a unit that this version does not know. Upgrade.")
+
     def is_intact(self) -> bool:
         """Whether every field has its type and the hash is the entry's own."""
         return all(type(getattr(self, name)) is kind for name, kind in FIELDS.items()) and self.digest() == self.sha256
+
+
+def unit_label(unit: str) -> str:
+    """How the entry that creates a data set names its unit."""
+    if unit not in UNITS:
+        raise MethodError(f"must be one of {', '.join(UNITS)}; got {unit!r}.", parameter="unit")
+    return UNITS[unit]
 
 
 FIELDS: dict[str, type] = {f.name: int if f.type == "int" else str for f in fields(LedgerEntry)}

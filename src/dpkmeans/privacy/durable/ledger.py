@@ -28,6 +28,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     LedgerEntry,
     Verification,
     checked_entry,
+    unit_label,
     verify,
 )
 from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed
@@ -40,6 +41,7 @@ PATIENCE = 60.0
 
 _LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
 _LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
+_FIRST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number LIMIT 1"
 _LATEST_OF_FIT = f"SELECT {COLUMNS} FROM entries WHERE fit = ? ORDER BY number DESC LIMIT 1"
 _ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
 _INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
@@ -52,6 +54,7 @@ class DataSet:
     name: str
     cap: Epsilon
     spent: Epsilon
+    unit: str = "row"
 
     @property
     def remaining(self) -> Epsilon:
@@ -65,9 +68,9 @@ class DurableLedger:
     Safe to use from many threads and processes at once. The file must lie on a local disk. `DPKMeans` and
     `make_synopsis` take it as `ledger`, together with the name of the `dataset`.
 
-    Guarantee: releases charged here are together `cap`-differentially private, for neighbours that differ by one record
-    added or removed, if each is `proved`. It knows nothing of releases that are not charged here. Source:
-    proofs/ledger.md.
+    Guarantee: releases charged here are together `cap`-differentially private, for neighbours that differ by one unit
+    of the data set (a row or a person) added or removed, if each is `proved`. It knows nothing of releases that are not
+    charged here. Source: proofs/ledger.md.
 
     >>> import tempfile
     >>> ledger = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
@@ -95,9 +98,10 @@ class DurableLedger:
 
     # --- data sets --------------------------------------------------------------------------------
 
-    def add(self, dataset: str, cap: float | Epsilon) -> None:
-        """Take in a new data set, of which at most `cap` may ever be spent."""
+    def add(self, dataset: str, cap: float | Epsilon, *, unit: str = "row") -> None:
+        """Take in a new data set, of which at most `cap` may ever be spent, per `"row"` or per `"person"`."""
         name, budget = _checked_name(dataset, "dataset"), Epsilon.of(cap, "cap")
+        label = unit_label(unit)
 
         def create(connection: sqlite3.Connection) -> None:
             if connection.execute(_LATEST_OF, (name,)).fetchone():
@@ -105,7 +109,7 @@ class DurableLedger:
                     f"{self.path} already has a data set {name!r}. Change its cap with: "
                     f"dpkmeans ledger cap {self.path} --dataset {name} --cap {budget}"
                 )
-            self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0)
+            self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0, label=label)
 
         self._file.write(create)
 
@@ -121,18 +125,28 @@ class DurableLedger:
 
     def dataset(self, name: str) -> DataSet:
         """The data set called `name`."""
-        return self._file.read(lambda connection: _as_dataset(self._latest(connection, name)))
+        return self._file.read(lambda connection: self._dataset(connection, name))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """All data sets, by name."""
-        return self._file.read(lambda c: tuple(_as_dataset(self._latest(c, name)) for name in _names(c)))
+        return self._file.read(lambda c: tuple(self._dataset(c, name) for name in _names(c)))
 
     # --- spending ---------------------------------------------------------------------------------
 
-    def account(self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "") -> Account:
-        """The parent for the `Ledger` of one fit. Refuses at once where `promised` does not fit under the cap."""
-        total = None if promised is None else Epsilon.of(promised)
-        left = self.dataset(dataset).remaining
+    def account(
+        self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "", unit: str | None = None
+    ) -> Account:
+        """The parent for the `Ledger` of one fit.
+
+        Refuses at once where `promised` does not fit under the cap, or the fit's `unit` is not that of the data set.
+        """
+        total, known = None if promised is None else Epsilon.of(promised), self.dataset(dataset)
+        left = known.remaining
+        if unit is not None and unit != known.unit:
+            raise MethodError(
+                f"data set {dataset!r} is accounted for per {known.unit}, and the fit is per {unit}.",
+                hint="A data set has one {unit} from its creation on. Fit with that one.",
+            )
         if total is not None and total > left:
             raise _refusal(dataset, total, left)
         return Account(self, dataset, total, note)
@@ -207,13 +221,18 @@ class DurableLedger:
             )
         return checked_entry(row)
 
+    def _dataset(self, connection: sqlite3.Connection, name: str) -> DataSet:
+        latest = self._latest(connection, name)
+        first = checked_entry(connection.execute(_FIRST_OF, (name,)).fetchone())
+        return DataSet(name, Epsilon(latest.cap), Epsilon(latest.spent), first.unit)
+
     def _charge(
         self, connection: sqlite3.Connection, kind: str, dataset: str, epsilon: Epsilon, *, fit: str, label: str
     ) -> LedgerEntry:
         before, amount = self._latest(connection, dataset), Epsilon.of(epsilon)
         spent = before.spent + amount.nano
         if spent > before.cap:
-            raise _refusal(dataset, amount, _as_dataset(before).remaining)
+            raise _refusal(dataset, amount, max(Epsilon(before.cap - before.spent), Epsilon(0)))
         return self._append(connection, kind, dataset, amount.nano, cap=before.cap, spent=spent, fit=fit, label=label)
 
     def _append(
@@ -307,10 +326,6 @@ def _refusal(dataset: str, wanted: Epsilon, left: Epsilon) -> BudgetError:
 def _names(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT DISTINCT dataset FROM entries ORDER BY dataset")
     return [str(row[0]) for row in rows]
-
-
-def _as_dataset(entry: LedgerEntry) -> DataSet:
-    return DataSet(entry.dataset, Epsilon(entry.cap), Epsilon(entry.spent))
 
 
 def _checked_name(name: Any, what: str) -> str:

@@ -1,0 +1,180 @@
+"""The door through which persons become records: rows are put on the grid, brought together by person, and cut down.
+
+What a method sees of a person depends on that person's rows and a key alone, so the same records come out on every
+engine, in the same order. Proof: proofs/persons.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from dpkmeans._typing import AnyArray, IntArray
+from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Sensitivity
+from dpkmeans.core.unit import AUTO, Person
+from dpkmeans.data.grouping import GridArray, PersonFiles, file_numbers
+from dpkmeans.data.ids import MISSING, WORDS, PersonId, join_words
+from dpkmeans.data.source import Batch, Nulls, Piece, Source
+from dpkmeans.engines.packing import pack_batch
+from dpkmeans.kernels.persons import Grouped, group, person_hashes
+
+if TYPE_CHECKING:
+    from dpkmeans.engines.survey import BatchTask
+
+CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100)
+"""Numbers of rows per person to choose from: public, and close enough that the next one is seldom twice as many."""
+
+_ROWS = 2**17
+
+A = TypeVar("A")
+Choose = Callable[[Exact[IntArray]], int]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonRows:
+    """Some rows: ids, shape (n, 2), uint64, and grid points in whole steps, shape (n, d), int32."""
+
+    ids: AnyArray
+    steps: AnyArray
+
+    @classmethod
+    def joined(cls, parts: Iterable[PersonRows], n_features: int) -> PersonRows:
+        """All of them, in any order."""
+        held = [cls(np.empty((0, 2), np.uint64), np.empty((0, n_features), np.int32)), *parts]
+        return cls(np.concatenate([part.ids for part in held]), np.concatenate([part.steps for part in held]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Door:
+    """What becomes of the rows of a person: the unit, the key, and how `at_most="auto"` is chosen, on the driver.
+
+    Batches come with the four parts of the id behind their features; see `data.ids`.
+    """
+
+    unit: Person
+    key: bytes
+    choose: Choose | None = None
+
+    @property
+    def column(self) -> PersonId:
+        """The kind of the column with the ids."""
+        return PersonId(self.key, refuse_missing=self.unit.missing_ids == "refuse")
+
+    def rows(self, batch: Batch, bounds: Bounds, nulls: Nulls) -> PersonRows:
+        """The rows of a batch on the grid. Whether ids may be missing was seen to when they were read."""
+        columns = batch.columns
+        ids = join_words(columns[len(columns) - WORDS :])
+        block = pack_batch(Batch(columns[: len(columns) - WORDS], batch.place), bounds, nulls)
+        points = block.rows(np.arange(block.n)).astype(np.float64)
+        return PersonRows(ids, np.rint(points * GRID).astype(np.int32))
+
+    def group(self, rows: PersonRows) -> Grouped:
+        """The rows by person."""
+        return group(rows.ids, rows.steps, self.key, MISSING)
+
+    def split(self, rows: PersonRows, n_parts: int) -> dict[int, PersonRows]:
+        """The rows of each of `n_parts` partitions, by the hash of their person."""
+        numbers = file_numbers(person_hashes(rows.ids, rows.steps, self.key, MISSING), n_parts)
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        lots = [lot for lot in np.split(order, cuts) if lot.size]
+        return {int(numbers[lot[0]]): PersonRows(rows.ids[lot], rows.steps[lot]) for lot in lots}
+
+    def kept(self, grouped: Grouped, at_most: int | None) -> AnyArray:
+        """The records that count, shape (n, d), int32, in canonical order."""
+        if self.unit.keep == "mean":
+            return grouped.means()
+        return grouped.at_most(1 if self.unit.keep == "one" else self._number(at_most))
+
+    @property
+    def asks(self) -> bool:
+        """Whether the number of rows that count is chosen from a histogram of the rows per person."""
+        return self.unit.at_most == AUTO
+
+    def at_most(self, histogram: IntArray | None = None) -> int | None:
+        """How many rows of a person count: as the caller says, or as a private look at the histogram says."""
+        if self.asks and histogram is not None and self.choose is not None:
+            return self.choose(quantile_scores(histogram))
+        return None if self.unit.keep != "rows" else self.unit.records
+
+    def hold(self, source: Source, bounds: Bounds) -> Source:
+        """The records that count of a source that fits in memory."""
+        parts = (self.rows(batch, bounds, source.nulls) for batch in source.batches(_ROWS))
+        grouped = self.group(PersonRows.joined(parts, bounds.n_features))
+        most = self.at_most(histogram_of(grouped) if self.asks else None)
+        return self._source(source, (GridArray(self.kept(grouped, most)),), None)
+
+    def spill(self, source: Source, bounds: Bounds) -> Source:
+        """The records that count, by way of files, in bounded memory unless one person has most of the rows."""
+        n = sum(piece.n_rows or 0 for piece in source.pieces)
+        files = PersonFiles(PersonFiles.files_for(n, bounds.n_features), bounds.n_features)
+        for batch in source.batches(_ROWS):
+            rows = self.rows(batch, bounds, source.nulls)
+            files.write(rows.ids, rows.steps, person_hashes(rows.ids, rows.steps, self.key, MISSING))
+        histogram = None
+        if self.asks:
+            histogram = sum((histogram_of(grouped) for grouped in self._groups(files)), empty_histogram())
+        most = self.at_most(histogram)
+        for grouped in self._groups(files):
+            files.keep(self.kept(grouped, most))
+        return self._source(source, (files.piece(),), files)
+
+    def _groups(self, files: PersonFiles) -> Iterator[Grouped]:
+        return (self.group(PersonRows(ids, steps)) for ids, steps in files.groups())
+
+    def _number(self, at_most: int | None) -> int:
+        assert at_most is not None
+        return at_most
+
+    def _source(self, source: Source, pieces: tuple[Piece, ...], keep: object) -> Source:
+        return replace(source, pieces=pieces, names=None, n_features=source.n_features - WORDS, keep=keep)
+
+
+def empty_histogram() -> IntArray:
+    """That of nobody."""
+    return np.zeros(CANDIDATES[-1] + 2, np.int64)
+
+
+def histogram_of(grouped: Grouped) -> IntArray:
+    """How many persons have 0, 1, 2, ... rows, and more than the largest candidate, shape (102,)."""
+    last = CANDIDATES[-1] + 1
+    return np.bincount(np.minimum(grouped.sizes, last), minlength=last + 1).astype(np.int64)
+
+
+WITHIN, BEYOND = 1, 19
+"""A person within a number of rows counts 1 for it, one beyond it 19 against: even where 95 % are within."""
+
+
+def quantile_scores(histogram: IntArray) -> Exact[IntArray]:
+    """How close each candidate is to the 95 % quantile of rows per person: -|#within - 19 · #beyond|, shape (17,).
+
+    A person more or less moves what stands between the bars by 1 or by 19, so a score by at most 19, and two scores
+    apart by at most 38. Proof: proofs/persons.md.
+    """
+    within = np.cumsum(histogram)[np.array(CANDIDATES)]
+    scores = -np.abs(WITHIN * within - BEYOND * (histogram.sum() - within))
+    return Exact(scores.astype(np.int64), Sensitivity(linf=BEYOND, gap=2 * BEYOND))
+
+
+@dataclass(frozen=True)
+class _WithoutIds(Generic[A]):
+    task: BatchTask[A]
+
+    def zero(self) -> A:
+        return self.task.zero()
+
+    def take(self, total: A, batch: Batch) -> A:
+        return self.task.take(total, Batch(batch.columns[: len(batch.columns) - WORDS], batch.place))
+
+    def add(self, a: A, b: A) -> A:
+        return self.task.add(a, b)
+
+
+def ids_left_out(task: BatchTask[A]) -> BatchTask[A]:
+    """The same question to batches without the ids behind their features."""
+    return _WithoutIds(task)
