@@ -80,7 +80,7 @@ def test_partitions_by_the_hash_of_persons_give_the_same_records_in_the_same_ord
 
 
 @given(table=TABLES, m=st.integers(1, 3), data=st.data())
-def test_where_all_hashes_collide_nothing_changes_for_the_worse(table, m, data, ):
+def test_where_all_hashes_collide_nothing_changes_for_the_worse(table, m, data):
     weak = lambda words, key: np.zeros(len(words), np.uint64)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(persons, "hash_words", weak)
@@ -93,7 +93,13 @@ def test_where_all_hashes_collide_nothing_changes_for_the_worse(table, m, data, 
 
 
 def test_means_are_exact_and_halves_are_rounded_up():
-    points = [((0, 1), (0, 1, 2**20)), ((0, 1), (1, 1, 2**20)), ((0, 2), (0, 0, 1)), ((0, 2), (0, 1, 0)), ((0, 2), (0, 0, 0))]
+    points = [
+        ((0, 1), (0, 1, 2**20)),
+        ((0, 1), (1, 1, 2**20)),
+        ((0, 2), (0, 0, 1)),
+        ((0, 2), (0, 1, 0)),
+        ((0, 2), (0, 0, 0)),
+    ]
     assert kept(points, None) == Counter({(1, 1, 2**20): 1, (0, 0, 0): 1})
 
 
@@ -134,7 +140,7 @@ def test_ids_are_the_same_as_texts_numbers_and_uuids():
         pa.array([1, 2], pa.uint64()),
         pa.chunked_array([["1"], ["2"]]),
         pa.array(["1", "2"]).dictionary_encode(),
-        pa.array([1, 2]).cast(pa.decimal128(20, 2)),
+        pa.array([1, 2]).cast(pa.decimal128(30, 2)),
     ):
         assert [c.tolist() for c in encode(column, kind, "ids")] == one, column
     named = [c.tolist() for c in encode(pd.Series([str(uuid)]), kind, "ids")]
