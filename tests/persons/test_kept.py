@@ -110,7 +110,7 @@ def test_rows_without_an_id_are_all_kept_as_persons_of_their_own(table, m):
 
 
 def test_every_row_of_a_person_is_kept_as_often_as_any_other():
-    """20 000 keys, 2 of 5 rows, two of them equal: each count is binomial(20 000, 2/5), six deviations are below 1e-8."""
+    """20 000 keys, 2 of 5 rows, two of them equal: counts are binomial, and six deviations are passed below 1e-8."""
     table = [((0, 7), (i, 0, 0)) for i in (0, 1, 2, 3, 3)]
     n, rng = 20_000, np.random.default_rng(3)
     total = sum((kept(table, 2, rng.bytes(16)) for _ in range(n)), Counter())
