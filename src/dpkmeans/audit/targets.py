@@ -8,6 +8,7 @@ from dpkmeans.audit.attacks import attack_targets
 from dpkmeans.audit.mechanism_targets import mechanism_targets
 from dpkmeans.audit.method_targets import method_targets, registered_target
 from dpkmeans.audit.mutants import mutant_targets
+from dpkmeans.audit.person_targets import person_mutants, person_targets
 from dpkmeans.audit.protocols import Target
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import MethodError
@@ -16,8 +17,9 @@ from dpkmeans.methods.registry import registry
 GROUPS: dict[str, Callable[[float], tuple[Target, ...]]] = {
     "mechanisms": mechanism_targets,
     "methods": method_targets,
+    "persons": person_targets,
     "attacks": attack_targets,
-    "mutants": mutant_targets,
+    "mutants": lambda epsilon: mutant_targets(epsilon) + person_mutants(epsilon),
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.options import Clusters, Json, Whole
+from dpkmeans.cli.options import Clusters, Json, Whole, WholeOrNone
 from dpkmeans.core.epsilon import format_epsilon
 
 
@@ -20,6 +20,7 @@ def plan(
     epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (0.1, 0.5, 1.0, 2.0),
     bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     spread: float | None = None,
+    rows_per_person: WholeOrNone = None,
     json: Json = False,
 ) -> None:
     """Predict the loss of each method before anything is spent. Reads no data.
@@ -41,10 +42,13 @@ def plan(
     spread:
         A guess of how far records lie from the centre of their cluster in one feature, as a share of the box's side,
         such as 0.05. It must not come from the records. Makes the prediction sharper.
+    rows_per_person:
+        Show what it costs to protect persons with so many rows each, for each way to keep their rows.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.errors import BoundsError
+    from dpkmeans.planning.advice import person_costs
     from dpkmeans.planning.advice import plan as make_plan
 
     pairs = None
@@ -56,6 +60,8 @@ def plan(
         Bounds.check(sides(pairs), features)
         pairs = pairs * features if len(pairs) == 1 else pairs
     advice = make_plan(records, features, k, epsilon, pairs, spread=spread)
+    if rows_per_person is not None:
+        advice = replace(advice, persons=person_costs(records, features, k, epsilon, rows_per_person))
     if json:
         output.print_json(asdict(advice))
         return
@@ -67,6 +73,13 @@ def plan(
     if advice.noise:
         rows = [[format_epsilon(n.epsilon), str(n.feature), f"{n.deviation:.3g}"] for n in advice.noise]
         output.print_table(["epsilon", "feature", "noise on a mean (units of the data)"], rows)
+    if advice.persons:
+        costs = [
+            [format_epsilon(c.epsilon), c.keep, str(c.records), format_epsilon(c.epsilon_per_record), _percent(c.loss)]
+            for c in advice.persons
+        ]
+        output.print_table(["epsilon", "per person", "records", "epsilon per record", "expected loss"], costs)
+        output.note("The table above is per person, the first one per row. See docs/persons.md for which to choose.")
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")
     if spread is None:

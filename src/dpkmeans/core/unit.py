@@ -24,6 +24,8 @@ MAX_ROWS = 10**6  # a budget of 1000 still has a nano-epsilon for each
 class Row:
     """One row is one unit: each row is a person of its own, or what is protected is a single row.
 
+    Guarantee: that of the method, for neighbours that differ by one row. Source: proofs/README.md.
+
     >>> Row().records
     1
     """
@@ -37,6 +39,9 @@ class Row:
 @dataclass(frozen=True)
 class Rows:
     """Up to `at_most` rows belong to one person, and no column says which: the caller's word, which is not checked.
+
+    Guarantee: ε for all rows of a person, if nobody has more: methods get an `at_most`-th of it. Source:
+    proofs/persons.md.
 
     >>> Rows(5).difference
     'up to 5 records of one person added or removed'

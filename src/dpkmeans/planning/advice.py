@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
+from dpkmeans.core.unit import MAX_ROWS
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
 from dpkmeans.synopsis.plan import least_signal
@@ -44,12 +45,28 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class PersonCost:
+    """What a way to keep the rows of a person costs: records that a method sees, its epsilon, and the expected loss.
+
+    The loss is that of the default method on the records that it sees, against the best for those: means of persons lie
+    closer together than rows, and may have other clusters.
+    """
+
+    keep: str
+    records: int
+    epsilon: float
+    epsilon_per_record: float
+    loss: float
+
+
+@dataclass(frozen=True)
 class Advice:
-    """Expected losses, the noise if bounds were given, and a recommendation."""
+    """Expected losses, the noise if bounds were given, and a recommendation; with persons, what each way costs."""
 
     expectations: tuple[Expectation, ...]
     noise: tuple[Noise, ...]
     recommendation: str
+    persons: tuple[PersonCost, ...] = ()
 
 
 def plan(
@@ -91,6 +108,26 @@ def plan(
     )
     signal = n_records * checked[-1] / n_clusters
     return Advice(found, noise, _recommend(found, signal, least_signal(n_features), checked))
+
+
+def person_costs(
+    n_rows: int, n_features: int, n_clusters: int, epsilons: Sequence[float], rows_per_person: int
+) -> tuple[PersonCost, ...]:
+    """What each `keep` costs where every person has `rows_per_person` of the `n_rows` rows, from public numbers alone.
+
+    >>> rows, mean, one = person_costs(50_000, 4, 8, [1.0], rows_per_person=5)
+    >>> rows.records, rows.epsilon_per_record, mean.records, mean.epsilon_per_record
+    (50000, 0.2, 10000, 1.0)
+    """
+    m = check_integer(rows_per_person, "rows_per_person", most=MAX_ROWS)
+    n_persons = max(check_integer(n_rows, "records") // m, 1)
+    model, costs = loss_model(), []
+    for epsilon in sorted(float(Epsilon.of(epsilon)) for epsilon in epsilons):
+        for keep, n, share in (("rows", m * n_persons, m), ("mean", n_persons, 1), ("one", n_persons, 1)):
+            each = float(Epsilon.of(epsilon).per(share))
+            loss = model.expected("synopsis", n, n_features, n_clusters, each, None).loss
+            costs.append(PersonCost(keep, n, epsilon, each, loss))
+    return tuple(costs)
 
 
 def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
