@@ -24,7 +24,7 @@ from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.persons import Door
-from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError
+from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
 from dpkmeans.methods.persons import schema_with_ids
 
 KEY = bytes(range(16))
@@ -199,6 +199,13 @@ def test_what_is_booked_is_m_times_what_the_method_spends_and_never_more_than_pr
     assert round(epsilon * 10**9) - m * (1 + len(release.spends)) < total <= round(epsilon * 10**9)
     assert ledger.spent.nano == total
     assert release.epsilon_promised == epsilon
+
+
+def test_a_fit_that_stops_after_its_count_says_what_it_cost_a_person():
+    ledger = Ledger(promised=1.0)
+    with pytest.raises(TooFewRecordsError, match="cost epsilon") as stopped:
+        DPKMeans(900_000, epsilon=1.0, bounds=(0, 1), unit=Person("who", at_most=4), ledger=ledger).fit(visits())
+    assert f"cost epsilon={ledger.spent}." in str(stopped.value)
 
 
 def test_a_mean_and_one_row_get_the_whole_epsilon():

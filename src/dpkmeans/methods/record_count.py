@@ -86,7 +86,7 @@ class NoisyCount:
         if n_clusters > n_records + math.log(0.5 / BY_CHANCE) / float(share):
             raise TooFewRecordsError(
                 f"{n_clusters} clusters are more than the noisy number of records, {n_records}. The fit stopped after "
-                f"this count, which cost epsilon={share}.",
+                f"this count, which cost epsilon={ledger.booked(share)}.",
                 hint="Ask for fewer clusters with {n_clusters}; or, if the number of records is public, give it with "
                 "{n_records}: then no count is needed.",
             )

@@ -103,6 +103,10 @@ class Ledger:
                         self._reserved -= reservation.left
                         reservation.left = Epsilon(0)
 
+    def booked(self, epsilon: Epsilon) -> Epsilon:
+        """What a spend of a method costs a unit: more than it says, where a unit is several records."""
+        return self._parent.booked(epsilon) if isinstance(self._parent, PerUnit) else epsilon
+
     def for_unit(self, unit: str) -> None:
         """Say what it counts for, a `row` or a `person`. The first fit decides, and another unit is refused."""
         with self._lock:
@@ -154,8 +158,12 @@ class PerUnit:
     records: int
 
     def record(self, spend: Spend) -> None:
-        parts = tuple(Epsilon(self.records * part.nano) for part in spend.parts)
-        self.units.record(Spend(spend.label, parts))
+        """Book it in the ledger of units, or raise `BudgetError`."""
+        self.units.record(Spend(spend.label, tuple(map(self.booked, spend.parts))))
+
+    def booked(self, epsilon: Epsilon) -> Epsilon:
+        """The m-fold of a spend."""
+        return Epsilon(self.records * epsilon.nano)
 
 
 def ledger_of_records(units: Ledger, records: int) -> Ledger:
