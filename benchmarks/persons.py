@@ -49,16 +49,16 @@ def best(points: np.ndarray, weights: np.ndarray) -> float:
     return cost(points, weights, model.cluster_centers_)
 
 
-def quality(repeats: int) -> None:
+def quality(n_persons: int, repeats: int) -> None:
     from dpkmeans import DPKMeans, Person
 
-    frame = visits(100_000, seed=1)
+    frame = visits(n_persons, seed=1)
     rows, sizes = frame[["x", "y"]].to_numpy(), frame.groupby("patient").patient.transform("size").to_numpy()
     by_hand = frame.groupby("patient")[["x", "y"]].mean()
     per_row, per_person = np.ones(len(rows)), 1 / sizes
     least = best(rows, per_row), best(rows, per_person)
     quantile = np.quantile(frame.groupby("patient").size(), 0.95)
-    print(f"{len(frame)} visits of 100 000 persons, at most {sizes.max()}; 95 % have at most {quantile:.0f}")
+    print(f"{len(frame)} visits of {n_persons} persons, at most {sizes.max()}; 95 % have at most {quantile:.0f}")
     ways = {
         "`at_most=2`": (frame, Person("patient", at_most=2)),
         "`at_most=5`": (frame, Person("patient", at_most=5)),
@@ -120,7 +120,9 @@ def scale(folder: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("quality").add_argument("--repeats", type=int, default=5)
+    measured = commands.add_parser("quality")
+    measured.add_argument("--persons", type=int, default=100_000)
+    measured.add_argument("--repeats", type=int, default=5)
     written = commands.add_parser("write")
     written.add_argument("--rows", type=int, default=50_000_000)
     written.add_argument("--persons", type=int, default=5_000_000)
@@ -131,7 +133,7 @@ def main() -> None:
     once.add_argument("way")
     given = parser.parse_args()
     if given.command == "quality":
-        quality(given.repeats)
+        quality(given.persons, given.repeats)
     elif given.command == "write":
         write(given.rows, given.persons, given.out)
     elif given.command == "scale":
