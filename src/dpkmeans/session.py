@@ -141,9 +141,7 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
         if share is not None:
             names = None if data.names is None else [data.names[j] for j in unknown]
             alone, ledger = len(unknown) == data.n_features, budget.of_records()
-            estimate = estimate_bounds(
-                data.survey, unknown, share, ledger=ledger, rng=rng, names=names, alone=alone
-            )
+            estimate = estimate_bounds(data.survey, unknown, share, ledger=ledger, rng=rng, names=names, alone=alone)
             estimate.warn(names)
             box = estimate.bounds if schema is None else schema.bounds(estimate.bounds)
             schema = None if schema is None else schema.with_bounds(box)

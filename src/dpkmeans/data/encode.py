@@ -18,7 +18,7 @@ from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.kinds import REFUSE, Boolean, Category, Kind, Number, level_key
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.times import MICROSECONDS, Date, Time
-from dpkmeans.data.ids import PersonId, check_missing, ids_of_integers, ids_of_values, split_words
+from dpkmeans.data.ids import ID_KINDS, PersonId, check_missing, ids_of_integers, ids_of_values, split_words
 from dpkmeans.data.numbers import check_type as check_number_type
 from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.errors import DataError, DataTypeError
@@ -136,7 +136,10 @@ def _ids(column: Any, kind: PersonId, place: str) -> AnyArray:
         return ids_of_integers(np.asarray(column))
     if library == "pyarrow" and _is_uuid(column.type):
         column = column.storage if hasattr(column, "storage") else column.cast(column.type.storage_type)
-    codes, values = _distinct(column, place)
+    try:
+        codes, values = _distinct(column)
+    except (TypeError, ValueError, NotImplementedError):  # of other libraries too
+        raise DataTypeError(f"{place} holds values that cannot be ids.", hint=ID_KINDS) from None
     missing = [_is_missing(value) or (isinstance(value, str) and value.strip() in MISSING_TEXTS) for value in values]
     return ids_of_values(codes, values, missing, kind.key, place)
 

@@ -26,7 +26,7 @@ MISSING = (1, 0)
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 _DIGEST = 1 << 63
 _MAX_FLOAT = 2**53  # beyond it, a float may stand for several whole numbers
-_KINDS = "Ids are texts, whole numbers or UUIDs."
+ID_KINDS = "Ids are texts, whole numbers or UUIDs."
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _id_of(value: Any, key: bytes, place: str) -> tuple[int, int]:
         found = _WHOLE.fullmatch(text)
         value = int(found[1]) if found and text[:2] != "-0" and len(text) < 30 else text
     if isinstance(value, bool) or not isinstance(value, str | int | UUID):
-        raise DataTypeError(f"{place} holds values that cannot be ids.", hint=_KINDS)
+        raise DataTypeError(f"{place} holds values that cannot be ids.", hint=ID_KINDS)
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return 0, value % 2**64
     digest = blake2b(str(value).encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()
@@ -118,5 +118,5 @@ def _id_of(value: Any, key: bytes, place: str) -> tuple[int, int]:
 def _whole(value: float | Decimal, place: str) -> int:
     exact = not isinstance(value, float) or abs(value) <= _MAX_FLOAT
     if not exact or value != int(value):
-        raise DataTypeError(f"{place} holds numbers with a fraction, or too long for their type.", hint=_KINDS)
+        raise DataTypeError(f"{place} holds numbers with a fraction, or too long for their type.", hint=ID_KINDS)
     return int(value)
