@@ -292,6 +292,7 @@ DECLARES = {
     "core/engine.py",
     "engines/block_engine.py",
     "engines/memory.py",
+    "engines/persons.py",
     "kernels/score_range.py",
     "methods/bounds_estimate.py",
     "methods/gupt.py",
