@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.persons.test_doors import visits
 
-from dpkmeans import DPKMeans, DurableLedger, Person, Row, Rows
+from dpkmeans import DPKMeans, DurableLedger, Person, Row, Rows, Synopsis, make_synopsis
 from dpkmeans.cli.main import main
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.release import Release
+from dpkmeans.core.unit import as_unit
 from dpkmeans.errors import FileError, LedgerError, MethodError
 from dpkmeans.privacy.durable.ledger import DataSet
 from dpkmeans.storage.codec import decode_unit, encode_unit
@@ -74,6 +78,46 @@ def test_a_unit_that_is_not_known_is_refused(tmp_path):
     ledger._file.write(lambda c: ledger._append(c, "create", "v", 10**9, cap=10**9, spent=0, label="unit: household"))
     with pytest.raises(LedgerError, match="does not know"):
         ledger.dataset("v")
+
+
+def test_a_ledger_with_persons_in_it_is_not_opened_by_a_version_that_knows_rows_alone(tmp_path):
+    """Such a version looks at the number in the file's head, and would charge a fit per row to persons."""
+    ledger = DurableLedger.create(tmp_path / "ledger.db")
+    ledger.add("sales", cap=1.0)
+    assert head_version(ledger) == 1
+    ledger.add("visits", cap=1.0, unit="person")
+    assert head_version(ledger) == 2
+    assert DurableLedger(ledger.path).dataset("visits").unit == "person"
+    fit(visits(), ledger, unit=UNIT)
+    assert ledger.verify().intact
+
+
+def head_version(ledger):
+    ledger.close()
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_a_data_set_that_counts_persons_has_no_account_per_row(tmp_path):
+    ledger = DurableLedger.create(tmp_path / "ledger.db")
+    ledger.add("visits", cap=1.0, unit="person")
+    with pytest.raises(MethodError, match="per person"):
+        ledger.account("visits", promised=0.5)
+    parent = ledger.account("visits", unit="person")
+    with parent.account(Epsilon.of(0.5)) as account:
+        account.record(Spend("counts", (Epsilon.of(0.25),)))
+    assert float(ledger.dataset("visits").spent) == 0.25
+
+
+def test_a_file_with_another_unit_than_a_row_has_a_version_that_older_ones_refuse(tmp_path):
+    frame = visits()
+    for unit, version in ((None, 2), (UNIT, 3), (Rows(2), 3)):
+        records = frame if unit == UNIT else frame[["x", "y"]]
+        files = tmp_path / "model.json", tmp_path / "synopsis.json"
+        DPKMeans(3, epsilon=1.0, bounds=(0, 1), unit=unit).fit(records).release_.save(files[0])
+        make_synopsis(records, 1.0, (0, 1), unit=unit).save(files[1])
+        assert [json.loads(file.read_text())["version"] for file in files] == [version] * 2
+        assert Release.load(files[0]).guarantee.unit == Synopsis.load(files[1]).guarantee.unit == as_unit(unit)
 
 
 @pytest.mark.parametrize(

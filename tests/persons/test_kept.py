@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from uuid import UUID
 
 import numpy as np
@@ -147,14 +148,35 @@ def test_ids_are_the_same_as_texts_numbers_and_uuids():
     named = [c.tolist() for c in encode(pd.Series([str(uuid)]), kind, "ids")]
     for column in (pd.Series([uuid]), pa.array([uuid.bytes], pa.binary(16)), pa.array([str(uuid)])):
         assert [c.tolist() for c in encode(column, kind, "ids")] == named
-    texts = ["007", "7", "7.5", "a", "A", "-0", "0", str(2**63), str(2**63 - 1), "1e3", "é", "1 000"]
+    assert [c.tolist() for c in encode(pd.Series([str(uuid).upper()]), kind, "ids")] == named
+    assert np.array_equal(
+        encode(pd.Series(["-0", "0", "-0.0"]), kind, "ids"), encode(pd.Series([-0.0] * 3), kind, "ids")
+    )
+    texts = [
+        "007",
+        "7",
+        "7.5",
+        "a",
+        "A",
+        "a\0",
+        "0",
+        "\uff17",
+        "e\u0301",
+        str(2**63),
+        str(2**63 - 1),
+        "1e3",
+        "é",
+        "1 000",
+    ]
     words = np.stack(encode(pd.Series(texts), kind, "ids"), axis=1)
     assert len(np.unique(words, axis=0)) == len(texts)
     big = pd.Series([2**64, 2**63 - 1], dtype=object)
     assert np.array_equal(encode(big, kind, "ids"), encode(big.astype(str), kind, "ids"))
 
 
-@pytest.mark.parametrize("value", [1.5, 2.0**60, True, b"abc", (1, 2)])
+@pytest.mark.parametrize(
+    "value", [1.5, 2.0**53, 2.0**60, float("inf"), Decimal("Infinity"), Decimal("sNaN"), True, b"abc", (1, 2), [1]]
+)
 def test_what_is_no_id_is_refused_without_showing_it(value):
     import pandas as pd
 
@@ -166,3 +188,19 @@ def test_what_is_no_id_is_refused_without_showing_it(value):
         encode(pd.Series([value], dtype=object), PersonId(KEY), "column 'who'")
     assert "column 'who'" in str(refused.value)
     assert repr(value) not in str(refused.value)
+
+
+def test_columns_that_cannot_hold_ids_or_may_have_rounded_them_are_refused():
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from dpkmeans.data.encode import encode
+    from dpkmeans.data.ids import PersonId
+    from dpkmeans.errors import DataTypeError
+
+    rounded = np.array([2**24, 2**24 + 1], np.float32)  # two persons, and one number
+    columns = [pd.Series(rounded), pa.array(rounded), pl.Series(rounded), pd.Series(pd.to_datetime(["2020-01-01"]))]
+    for column in (*columns, pa.array([b"abc"]), pa.array([b"abc"], pa.binary(3)), pa.array([[1]]), pa.array([True])):
+        with pytest.raises(DataTypeError, match="Ids are texts, whole numbers or UUIDs"):
+            encode(column, PersonId(KEY), "column 'who'")

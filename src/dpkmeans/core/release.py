@@ -168,10 +168,11 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON with a checksum), replacing an old one only when the new one is complete."""
+        from dpkmeans.storage.codec import file_version
         from dpkmeans.storage.json_files import write_json
-        from dpkmeans.storage.models import KIND, VERSION
+        from dpkmeans.storage.models import KIND
 
-        write_json(path, KIND, VERSION, self.to_dict())
+        write_json(path, KIND, file_version(self.guarantee), self.to_dict())
 
     def save_transcript(self, path: str | Path) -> None:
         """Write the published transcript: a line that says what the file is, then one JSON object per zone."""

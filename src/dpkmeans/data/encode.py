@@ -31,6 +31,7 @@ MISSING_TEXTS = frozenset(
 )
 """Texts that stand for a missing value, as in CSV files; a level of that name is a level."""
 
+_SHORT_FLOATS = ("float", "halffloat", "float16", "float32", "Float32", "Float16")  # names of Arrow, NumPy, polars
 _INT64 = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FACTORS = {"D": MICROSECONDS["day"], "s": 10**6, "ms": 10**3, "us": 1}  # microseconds
 
@@ -41,6 +42,7 @@ _HINTS = {
     "time": "Times of day are written like 17:30. Of a date with a time take the time first; of 1730 make 17:30.",
     "boolean": "If other texts mean yes and no, name them in the schema, such as true = 'ja' and false = 'nein'.",
     "category": "A level is a text, a number or a boolean.",
+    "id": ID_KINDS,
 }
 
 
@@ -136,11 +138,13 @@ def _ids(column: Any, kind: PersonId, place: str) -> AnyArray:
         return ids_of_integers(np.asarray(column))
     if library == "pyarrow" and _is_uuid(column.type):
         column = column.storage if hasattr(column, "storage") else column.cast(column.type.storage_type)
+    if str(getattr(column, "type" if library == "pyarrow" else "dtype", "")) in _SHORT_FLOATS:
+        raise DataTypeError(f"{place} holds floats of less than 64 bits, which may have rounded ids.", hint=ID_KINDS)
     try:
         codes, values = _distinct(column)
     except (TypeError, ValueError, NotImplementedError):  # of other libraries too
         raise DataTypeError(f"{place} holds values that cannot be ids.", hint=ID_KINDS) from None
-    missing = [_is_missing(value) or (isinstance(value, str) and value.strip() in MISSING_TEXTS) for value in values]
+    missing = [_is_missing(value) or _is_missing_text(value) for value in values]
     return ids_of_values(codes, values, missing, kind.key, place)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import blake2b
+from math import isfinite
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -24,8 +25,9 @@ MISSING = (1, 0)
 """Stands for an id that is missing: whole numbers have 0 in the first half, digests have its highest bit set."""
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DIGEST = 1 << 63
-_MAX_FLOAT = 2**53  # beyond it, a float may stand for several whole numbers
+_MAX_FLOAT = 2**53  # from here on, a float may stand for several whole numbers
 ID_KINDS = "Ids are texts, whole numbers or UUIDs."
 
 
@@ -106,7 +108,7 @@ def _id_of(value: Any, key: bytes, place: str) -> tuple[int, int]:
     if isinstance(value, str):
         text = value.strip()
         found = _WHOLE.fullmatch(text)
-        value = int(found[1]) if found and text[:2] != "-0" and len(text) < 30 else text
+        value = int(found[1]) if found and len(text) < 30 else text.lower() if _UUID.fullmatch(text) else text
     if isinstance(value, bool) or not isinstance(value, str | int | UUID):
         raise DataTypeError(f"{place} holds values that cannot be ids.", hint=ID_KINDS)
     if isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -116,7 +118,7 @@ def _id_of(value: Any, key: bytes, place: str) -> tuple[int, int]:
 
 
 def _whole(value: float | Decimal, place: str) -> int:
-    exact = not isinstance(value, float) or abs(value) <= _MAX_FLOAT
-    if not exact or value != int(value):
+    exact = not isinstance(value, float) or abs(value) < _MAX_FLOAT
+    if not exact or not isfinite(value) or value != int(value):
         raise DataTypeError(f"{place} holds numbers with a fraction, or too long for their type.", hint=ID_KINDS)
     return int(value)

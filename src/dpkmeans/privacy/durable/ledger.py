@@ -31,7 +31,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     unit_label,
     verify,
 )
-from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed
+from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_units
 from dpkmeans.privacy.ledger import check_process
 from dpkmeans.storage.json_files import sync_folder
 
@@ -110,6 +110,8 @@ class DurableLedger:
                     f"dpkmeans ledger cap {self.path} --dataset {name} --cap {budget}"
                 )
             self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0, label=label)
+            if label:
+                needs_units(connection)
 
         self._file.write(create)
 
@@ -134,7 +136,7 @@ class DurableLedger:
     # --- spending ---------------------------------------------------------------------------------
 
     def account(
-        self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "", unit: str | None = None
+        self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "", unit: str = "row"
     ) -> Account:
         """The parent for the `Ledger` of one fit.
 
@@ -142,7 +144,7 @@ class DurableLedger:
         """
         total, known = None if promised is None else Epsilon.of(promised), self.dataset(dataset)
         left = known.remaining
-        if unit is not None and unit != known.unit:
+        if unit != known.unit:
             raise MethodError(
                 f"data set {dataset!r} is accounted for per {known.unit}, and the fit is per {unit}.",
                 hint="A data set has one {unit} from its creation on. Fit with that one.",
@@ -278,7 +280,8 @@ class Account:
     def account(self, promised: Epsilon) -> AbstractContextManager[Account]:
         """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
         if self.promised is None:
-            return self.ledger.account(self.dataset, promised=promised, note=self.note)
+            unit = self.ledger.dataset(self.dataset).unit
+            return self.ledger.account(self.dataset, promised=promised, note=self.note, unit=unit)
         if self.spent + promised > self.promised:
             raise _refusal(self.dataset, promised, self.promised - self.spent)
         return nullcontext(self)
