@@ -8,6 +8,7 @@ a tenth is missed with a probability below 1e-12. False alarm: 5e-8 for all of t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -18,9 +19,10 @@ from scipy import stats
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
+from dpkmeans.core.rho import Rho
 from dpkmeans.privacy import linf_laplace
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
+from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import NoiseSource, Randomness, SecureNoise, SeededNoise
 
 FALSE_ALARM = 1e-9
@@ -115,6 +117,16 @@ def size_law(dims: int) -> Law:
     return law
 
 
+def gaussian_law(k: np.ndarray, scale: float) -> np.ndarray:
+    """P(z <= k) of the discrete Gaussian: summed for small scales; the normal law, which it approaches, beyond."""
+    if scale > 2**15:
+        return stats.norm.cdf((k + 0.5) / scale)
+    z = np.arange(-int(40 * scale) - 20, int(40 * scale) + 21)
+    weights = np.exp(-(z**2) / (2 * scale**2))
+    below = np.cumsum(weights) / weights.sum()
+    return np.where(k < z[0], 0.0, below[np.clip(k - z[0], 0, z.size - 1).astype(int)])
+
+
 def judge(draws: np.ndarray, law: Law, scale: Fraction) -> None:
     assert accepts(draws, law, float(scale))
     assert not accepts(draws, law, 0.9 * float(scale))
@@ -125,6 +137,22 @@ def judge(draws: np.ndarray, law: Law, scale: Fraction) -> None:
 @by_scale
 def test_laplace_draws_have_their_law_and_no_other_scale(name, scale):
     judge(SOURCES[name]().laplace(np.zeros(DRAWS, dtype=np.int64), scale), laplace_law, scale)
+
+
+@by_source
+@by_scale
+def test_gaussian_draws_have_their_law_and_no_other_scale(name, scale):
+    judge(SOURCES[name]().gaussian(np.zeros(DRAWS, dtype=np.int64), scale**2), gaussian_law, scale)
+
+
+@by_source
+@pytest.mark.parametrize("variance", [Fraction(1, 6), Fraction(1, 2), Fraction(7, 3)], ids=str)
+def test_small_gaussian_noise_has_its_law_point_by_point(name, variance):
+    """So many bins that every integer is one; a scale that is off by a twentieth is rejected."""
+    draws, scale = SOURCES[name]().gaussian(np.zeros(4 * DRAWS, dtype=np.int64), variance), float(variance) ** 0.5
+    assert accepts(draws, gaussian_law, scale, bins=5000)
+    assert not accepts(draws, gaussian_law, 0.95 * scale, bins=5000)
+    assert not accepts(draws, gaussian_law, 1.05 * scale, bins=5000)
 
 
 @by_source
@@ -227,6 +255,14 @@ def test_releases_of_laplace_and_cube_have_the_scale_of_sensitivity_over_epsilon
     judge(laplace.ravel(), laplace_law, scale)
     noise = LInfLaplace(epsilon).release(zeros, ledger=Ledger(), rng=rng, label="x")
     judge(np.abs(noise).max(axis=1), norm_law(2), scale)
+
+
+@by_source
+def test_releases_of_gaussian_noise_have_the_scale_of_the_l2_sensitivity_over_rho(name):
+    rho, square = Rho.of(0.02), 2**41 + 1
+    zeros = Exact(np.zeros((15_000, 2), dtype=np.int64), Sensitivity(l2_squared=square))
+    noise = Gaussian(rho).release(zeros, ledger=Ledger(), rng=RUNS[name](), label="x")
+    judge(noise.ravel(), gaussian_law, Fraction(math.sqrt(square / 0.04)))
 
 
 @by_source

@@ -26,6 +26,9 @@ class Wrapped:
     def geometric(self, size: int, scale: Fraction) -> IntArray:
         return self._source.geometric(size, scale)
 
+    def gaussian(self, values: IntArray, variance: Fraction) -> IntArray:
+        return self._source.gaussian(values, variance)
+
     def below(self, n: int) -> int:
         return self._source.below(n)
 

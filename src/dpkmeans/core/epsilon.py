@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpkmeans.core.rho import Rho
+from dpkmeans.core.units import as_decimal, equal_shares, share_of, units_of
 from dpkmeans.errors import BudgetError
 
 NANO = 10**9
@@ -34,25 +36,7 @@ class Epsilon:
             if value.nano < 1:
                 raise BudgetError(f"must be at least 1e-9; got {value}.", parameter=name)
             return value
-        example = f"Write {{{name}=1.0}}, for example."
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise BudgetError(f"must be a number; got {value!r}.", parameter=name, hint=example) from None
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number) or number <= 0:
-            raise BudgetError(f"must be positive and finite; got {number}.", parameter=name, hint=example)
-        if number > MAX_EPSILON:
-            raise BudgetError(
-                f"must be at most {MAX_EPSILON}; got {number}. A budget that large protects nothing.",
-                parameter=name,
-                hint="If that is meant, use {method='lloyd'} with {guarantee='none'}.",
-            )
-        nano = int(Fraction(repr(number)) * NANO)
-        if nano < 1:
-            raise BudgetError(f"must be at least 1e-9; got {number}. Nothing useful can be released.", parameter=name)
-        return cls(nano)
+        return cls(units_of(value, NANO, most=MAX_EPSILON, name=name, example="1.0"))
 
     @property
     def fraction(self) -> Fraction:
@@ -70,9 +54,7 @@ class Epsilon:
 
     def share(self, part: float) -> Epsilon:
         """`part` of the budget, rounded down, with 0 < part <= 1."""
-        if not 0 < part <= 1:
-            raise BudgetError(f"A share must be above 0 and at most 1; got {part}.")
-        nano = int(Fraction(part) * self.nano)
+        nano = share_of(self.nano, part)
         if nano < 1:
             raise BudgetError(f"epsilon={self} has no share of {part:.3g} that is at least 1e-9. Use a larger epsilon.")
         return Epsilon(nano)
@@ -85,15 +67,13 @@ class Epsilon:
 
     def over(self, n: int) -> tuple[Epsilon, ...]:
         """`n` equal shares that add up to the whole; the first ones take the odd nanos."""
-        if n < 1:
-            raise BudgetError(f"A budget can be split into 1 or more shares; got {n}.")
-        each, odd = divmod(self.nano, n)
-        if each == 0:
+        shares = equal_shares(self.nano, n)
+        if shares[-1] < 1:
             raise BudgetError(
                 f"epsilon={self} cannot be split into {n} shares of at least 1e-9. "
                 "Use a larger epsilon, fewer steps or fewer features."
             )
-        return tuple(Epsilon(each + (i < odd)) for i in range(n))
+        return tuple(map(Epsilon, shares))
 
     def __str__(self) -> str:
         return format_epsilon(self)
@@ -101,19 +81,28 @@ class Epsilon:
 
 @dataclass(frozen=True)
 class Spend:
-    """One entry: a label and the budgets of the disjoint cells it was spent on (one, if it covers all records)."""
+    """One entry: a label, and what was spent, in pure epsilon or in `rho` of zero-concentrated differential privacy.
+
+    `parts` are the epsilons of the disjoint cells it was spent on (one, if it covers all records).
+    """
 
     label: str
-    parts: tuple[Epsilon, ...]
+    parts: tuple[Epsilon, ...] = ()
+    rho: Rho | None = None
 
     def __post_init__(self) -> None:
-        if not self.parts or min(self.parts).nano < 1:
+        if bool(self.parts) == (self.rho is not None):
+            raise BudgetError(f"A spend is in epsilon or in rho, not in both; {self.label!r} is not.")
+        if min(part.nano for part in self.parts) < 1 if self.rho is None else self.rho.femto < 1:
             raise BudgetError(f"A spend must be positive in every part; {self.label!r} is not.")
 
     @property
     def epsilon(self) -> Epsilon:
-        """Parallel composition: a record lies in one of the disjoint cells, so the largest part counts."""
-        return max(self.parts)
+        """The pure part. By parallel composition a record lies in one of the cells, so the largest part counts.
+
+        Nothing for a spend in rho, which has no pure epsilon.
+        """
+        return max(self.parts, default=Epsilon(0))
 
     @property
     def composition(self) -> str:
@@ -131,5 +120,4 @@ def format_epsilon(value: float | Epsilon) -> str:
         if not math.isfinite(value):
             return str(float(value))
         value = Epsilon(math.ceil(Fraction(repr(float(value))) * NANO))
-    whole, part = divmod(abs(value.nano), NANO)
-    return f"{'-' * (value.nano < 0)}{whole}.{part:09d}".rstrip("0").rstrip(".")
+    return as_decimal(value.nano, NANO)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, MethodError
 
 
@@ -125,10 +126,16 @@ class Ledger:
         """Record spends on disjoint cells of the records: one part per cell."""
         self.record(Spend(label, tuple(epsilons)))
 
+    def spend_rho(self, rho: Rho, label: str) -> None:
+        """Record a spend of zero-concentrated differential privacy on all records, or refuse it."""
+        self.record(Spend(label, rho=rho))
+
     def record(self, spend: Spend) -> None:
         """Take in an entry, or refuse it; a parent is asked first, so that nothing is drawn that it refuses."""
         check_process(self._pid)
         with self._lock:
+            if self.promised is not None:
+                check_pure(spend)
             self._check(spend.epsilon, spend.label)
             if self._parent is not None:
                 self._parent.record(spend)
@@ -151,7 +158,7 @@ class PerUnit:
     """The parent of a method's ledger where a unit is up to `records` records: it books each spend so many times.
 
     A record lies in one of the disjoint cells of a spend, but those of a unit may lie in different ones: together they
-    lose at most `records` times the largest part. Proof: proofs/persons.md.
+    lose at most `records` times the largest part. A spend in rho counts as its `records`² fold. Proof: proofs/persons.md.
     """
 
     units: SpendListener
@@ -159,7 +166,8 @@ class PerUnit:
 
     def record(self, spend: Spend) -> None:
         """Book it in the ledger of units, or raise `BudgetError`."""
-        self.units.record(Spend(spend.label, tuple(map(self.booked, spend.parts))))
+        rho = None if spend.rho is None else Rho(self.records**2 * spend.rho.femto)
+        self.units.record(Spend(spend.label, tuple(map(self.booked, spend.parts)), rho))
 
     def booked(self, epsilon: Epsilon) -> Epsilon:
         """The m-fold of a spend."""
@@ -187,6 +195,7 @@ class _Reservation:
         """Turn a part of the reservation into a spend, or refuse what goes beyond it."""
         check_process(self.ledger._pid)
         with self.ledger._lock:
+            check_pure(spend)
             if spend.epsilon > self.left:
                 raise BudgetError(
                     f"{spend.label!r} asks for epsilon={spend.epsilon}, but the fit has only {self.left} left of what "
@@ -197,6 +206,15 @@ class _Reservation:
             self.left -= spend.epsilon
             self.ledger._reserved -= spend.epsilon
             self.ledger._take(spend)
+
+
+def check_pure(spend: Spend) -> None:
+    """Refuse what has no pure epsilon, where a promise is in pure epsilon."""
+    if spend.rho is not None:
+        raise BudgetError(
+            f"{spend.label!r} asks for rho={spend.rho}, but pure epsilon was promised, which Gaussian noise cannot keep."
+            " Nothing was drawn for it."
+        )
 
 
 def check_process(pid: int) -> None:

@@ -13,7 +13,6 @@ Proof: proofs/cube.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -21,6 +20,7 @@ from itertools import accumulate
 import numpy as np
 
 from dpkmeans._typing import AnyArray, IntArray
+from dpkmeans.privacy.exponential import exp_around
 from dpkmeans.privacy.randomness import SATURATED, NoiseSource
 
 WORD = 62
@@ -100,11 +100,8 @@ def _cuts_at(q: Fraction, dims: int, bits: int) -> tuple[int, ...]:
 
 
 def _around(scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Fractions below and above exp(-1/scale). `Decimal` rounds correctly; a unit on either side encloses."""
-    with localcontext(Context(prec=digits, rounding=ROUND_HALF_EVEN, traps=[])):
-        rate = Decimal(scale.denominator) / Decimal(scale.numerator)
-        low, high = (-rate.next_plus()).exp().next_minus(), (-rate.next_minus()).exp().next_plus()
-    return Fraction(low), Fraction(high)
+    """Fractions below and above exp(-1/scale)."""
+    return exp_around(1 / scale, digits)
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,8 @@
 
 Each is a frozen value with a budget. Exact answers arrive wrapped, together with the sensitivity that their question
 declares; they go in as 64-bit integers and come out as released integers; dividing and clipping come after. `scale`
-below is the change that one record can make over epsilon, rounded up to a float64, whose exact value the sampler uses.
+below is the change that one record can make over epsilon, rounded up to a float64, whose exact value the sampler uses;
+the variance of Gaussian noise is a fraction, and is not rounded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from dpkmeans._typing import IntArray
 from dpkmeans.core.epsilon import NANO, Epsilon
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, DataError, DataTypeError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.linf_laplace import cube_noise
@@ -77,6 +79,30 @@ class LInfLaplace:
         noise = cube_noise(rng.noise, values.shape[0], values.shape[1], scale)
         released: IntArray = np.clip(values + noise, -(2**63), 2**63 - 1).astype(np.int64)
         return released
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Noise with P(z) ∝ exp(-z²/2σ²) on each entry, σ² = squared L2 sensitivity/(2 rho) as a fraction; any shape.
+
+    Formal guarantee
+    ----------------
+    rho-zCDP for add/remove-one neighbours, where the answer's question rightly declares the square of its L2
+    sensitivity, or more. Proof: proofs/gaussian.md.
+    """
+
+    rho: Rho
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rho, Rho) or self.rho.femto < 1:
+            raise BudgetError(f"Gaussian noise needs a positive Rho; got {self.rho!r}. Write, say, Rho.of(0.02).")
+
+    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
+        """The noisy array, shape of the exact one."""
+        values = _open(exact, label)
+        variance = _variance_for(self.rho, exact.sensitivity.l2_squared, label)
+        ledger.spend_rho(self.rho, label)
+        return rng.noise.gaussian(values, variance)
 
 
 @dataclass(frozen=True)
@@ -184,6 +210,22 @@ def _scale_for(epsilon: Epsilon, change: int | None, norm: str, rng: Randomness,
             "64 bits. Use a larger epsilon, a coarser grid, or fewer features."
         )
     return _scale(epsilon, change, rng.noise)
+
+
+def _variance_for(rho: Rho, change_squared: int | None, label: str) -> Fraction:
+    """The σ² for a declared square of the L2 sensitivity, not rounded. Refuses what would not fit 64 bits."""
+    if change_squared is None or change_squared < 1:
+        raise BudgetError(
+            f"{label!r} must declare a sensitivity of at least 1 in the L2 norm; got a square of {change_squared}. "
+            "Take it from a query that declares it."
+        )
+    variance = change_squared / (2 * rho.fraction)
+    if variance > MAX_SCALE**2:
+        raise BudgetError(
+            f"rho={rho} is too small for {label!r} with a squared sensitivity of {change_squared}: the noise would not "
+            "fit 64 bits. Use a larger rho, or a coarser grid."
+        )
+    return variance
 
 
 def _open(exact: Exact[IntArray], label: str, ndim: int | None = None) -> IntArray:

@@ -21,6 +21,7 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.errors import MethodError
+from dpkmeans.privacy.gaussian import add_gaussian
 
 SATURATED = 2**63 - 1
 """The largest noise a source returns: a draw at or beyond it comes back as exactly this."""
@@ -39,6 +40,12 @@ class NoiseSource(Protocol):
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
         """Draws with P(j) ∝ exp(-j/scale), j = 0, 1, ..., shape (size,); min(j, SATURATED) to be exact."""
+
+    def gaussian(self, values: IntArray, variance: Fraction) -> IntArray:
+        """`values` plus noise with P(z) ∝ exp(-z²/(2 · variance)) on each entry, any shape; saturates at 64 bits.
+
+        The variance is any fraction above 0 and up to 2^104.
+        """
 
     def below(self, n: int) -> int:
         """One of 0, ..., n-1, each as likely, for an `n` of any size."""
@@ -63,6 +70,9 @@ class SecureNoise:
         """See `NoiseSource`. A negative Laplace draw L stands for -L-1: both halves have this law."""
         draws = self.laplace(np.zeros(size, dtype=np.int64), scale)
         return np.where(draws >= 0, draws, ~draws)
+
+    def gaussian(self, values: IntArray, variance: Fraction) -> IntArray:
+        return add_gaussian(values, variance, _words)
 
     def below(self, n: int) -> int:
         return secrets.randbelow(n)
@@ -99,6 +109,10 @@ class SeededNoise:
     def geometric(self, size: int, scale: Fraction) -> IntArray:
         stop = -math.expm1(-1 / float(scale))
         return self._generator.geometric(stop, size).astype(np.int64) - 1
+
+    def gaussian(self, values: IntArray, variance: Fraction) -> IntArray:
+        """See `NoiseSource`. The sampler of the secure source, with words of NumPy's generator."""
+        return add_gaussian(values, variance, lambda size: self._generator.integers(0, 2**64, size, dtype=np.uint64))
 
     def below(self, n: int) -> int:
         if n < 2**63:

@@ -32,7 +32,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     verify,
 )
 from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_units
-from dpkmeans.privacy.ledger import check_process
+from dpkmeans.privacy.ledger import check_process, check_pure
 from dpkmeans.storage.json_files import sync_folder
 
 MAX_NAME = 200
@@ -289,6 +289,7 @@ class Account:
     def record(self, spend: Spend) -> None:
         """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
         check_process(self._pid)
+        check_pure(spend)
         with self._lock:
             epsilon = spend.epsilon
             if self.promised is None:
