@@ -71,8 +71,8 @@ def test_a_rho_is_a_whole_number_of_femtos(femto):
 
 def test_a_spend_is_in_epsilon_or_in_rho():
     assert Spend("x", rho=Rho(1)).composition == "sequential"
-    for wrong in ({}, {"parts": (Epsilon(1),), "rho": Rho(1)}):
-        with pytest.raises(BudgetError, match="epsilon or in rho"):
-            Spend("x", **wrong)
-    with pytest.raises(BudgetError, match="positive"):
-        Spend("x", rho=Rho(0))
+    with pytest.raises(BudgetError, match="in both"):
+        Spend("x", (Epsilon(1),), Rho(1))
+    for nothing in (Spend, lambda label: Spend(label, rho=Rho(0))):
+        with pytest.raises(BudgetError, match="positive"):
+            nothing("x")

@@ -91,9 +91,10 @@ class Spend:
     rho: Rho | None = None
 
     def __post_init__(self) -> None:
-        if bool(self.parts) == (self.rho is not None):
-            raise BudgetError(f"A spend is in epsilon or in rho, not in both; {self.label!r} is not.")
-        if min(part.nano for part in self.parts) < 1 if self.rho is None else self.rho.femto < 1:
+        if self.parts and self.rho is not None:
+            raise BudgetError(f"A spend is in epsilon or in rho; {self.label!r} is in both.")
+        amounts = [part.nano for part in self.parts] if self.rho is None else [self.rho.femto]
+        if min(amounts, default=0) < 1:
             raise BudgetError(f"A spend must be positive in every part; {self.label!r} is not.")
 
     @property

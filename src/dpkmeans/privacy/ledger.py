@@ -158,7 +158,8 @@ class PerUnit:
     """The parent of a method's ledger where a unit is up to `records` records: it books each spend so many times.
 
     A record lies in one of the disjoint cells of a spend, but those of a unit may lie in different ones: together they
-    lose at most `records` times the largest part. A spend in rho counts as its `records`² fold. Proof: proofs/persons.md.
+    lose at most `records` times the largest part. Of a spend in rho it books the `records`²-fold. Proof:
+    proofs/persons.md.
     """
 
     units: SpendListener
@@ -212,8 +213,8 @@ def check_pure(spend: Spend) -> None:
     """Refuse what has no pure epsilon, where a promise is in pure epsilon."""
     if spend.rho is not None:
         raise BudgetError(
-            f"{spend.label!r} asks for rho={spend.rho}, but pure epsilon was promised, which Gaussian noise cannot keep."
-            " Nothing was drawn for it."
+            f"{spend.label!r} asks for rho={spend.rho}, but pure epsilon was promised, and Gaussian noise cannot keep "
+            "it. Nothing was drawn for it."
         )
 
 
