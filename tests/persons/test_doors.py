@@ -21,10 +21,12 @@ from dpkmeans.core.release import Release
 from dpkmeans.core.unit import as_unit
 from dpkmeans.data import grouping
 from dpkmeans.data.source import Files, FrameSource
+from dpkmeans.engines import persons
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.persons import Door
 from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
+from dpkmeans.kernels.persons import more_of
 from dpkmeans.methods.persons import schema_with_ids
 
 KEY = bytes(range(16))
@@ -141,6 +143,28 @@ def test_a_seeded_fit_is_the_same_from_memory_and_from_files_in_many_parts(tmp_p
     assert np.array_equal(found.centroids, expected.centroids)
     assert found.guarantee == expected.guarantee
     assert found.spends == expected.spends
+
+
+@pytest.mark.parametrize("unit", [*UNITS, Person("who", at_most=2, missing_ids="own")], ids=str)
+def test_a_person_with_most_of_the_rows_is_read_in_parts_and_the_records_are_the_same(tmp_path, monkeypatch, unit):
+    """In files of a kilobyte: one person's many different rows, another's equal ones, and equal rows without an id."""
+    rng = np.random.default_rng(5)
+    frame = pd.concat(
+        [
+            visits(),
+            pd.DataFrame({"who": 1, "x": rng.random(3000), "y": rng.random(3000)}),
+            pd.DataFrame({"who": 2, "x": 0.25, "y": 0.5}, index=range(3000)),
+        ]
+    ).astype({"who": "Int64"})
+    if unit.missing_ids == "own":
+        frame = pd.concat([frame, pd.DataFrame({"who": None, "x": 0.5, "y": 0.5}, index=range(2000))])
+    expected, folder = after_door(frame, unit), write_parquet(frame, tmp_path / "v", 2)
+    looked_at = []
+    monkeypatch.setattr(persons, "more_of", lambda *a: looked_at.append(len(a[1])) or more_of(*a))
+    monkeypatch.setattr(grouping, "FILE_BYTES", 2**12)
+    found = after_door(Files(folder), unit)
+    assert np.array_equal(found, expected)
+    assert max(looked_at) <= 2**12 // 24
 
 
 def test_rows_that_are_chosen_to_start_from_are_the_same_too(tmp_path):

@@ -81,6 +81,34 @@ def test_partitions_by_the_hash_of_persons_give_the_same_records_in_the_same_ord
         assert np.array_equal(np.concatenate(found), group(ids, steps, KEY, MISSING).at_most(m))
 
 
+@given(
+    table=st.lists(st.tuples(st.one_of(IDS, st.just(MISSING)), POINTS), min_size=1), m=st.integers(1, 4), data=st.data()
+)
+def test_rows_of_a_person_in_parts_by_the_row_and_ranked_a_few_at_a_time_give_the_same_in_the_same_order(
+    table, m, data
+):
+    """As the files of a person with many rows are read: equal rows in one part, each part some rows at a time."""
+    ids, steps = arrays(table)
+    whole = group(ids, steps, KEY, MISSING)
+    n_parts = data.draw(st.integers(1, 4))
+    numbers = persons.row_hashes(ids, steps, KEY) % np.uint64(n_parts)
+    parts = []
+    for number in range(n_parts):
+        found = None
+        for rows in np.array_split(np.flatnonzero(numbers == number), data.draw(st.integers(1, 3))):
+            found = persons.more_of(found, ids[rows], steps[rows], KEY, MISSING)
+        if len(found.ids):
+            parts.append(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(persons, "AT_ONCE", data.draw(st.integers(1, 50)))
+        assert np.array_equal(persons.at_most(parts, m), whole.at_most(m))
+    sums = persons.Sums.joined(part.sums() for part in parts)
+    assert np.array_equal(sums.means(), whole.means())
+    sizes = Counter(id_ for id_, _ in table if id_ != MISSING)
+    expected = Counter(min(size, 3) for size in sizes.values()) + Counter({1: sum(id_ == MISSING for id_, _ in table)})
+    assert sums.histogram(3).tolist() == whole.sums().histogram(3).tolist() == [expected[i] for i in range(4)]
+
+
 @given(table=TABLES, m=st.integers(1, 3), data=st.data())
 def test_where_all_hashes_collide_nothing_changes_for_the_worse(table, m, data):
     weak = lambda words, key: np.zeros(len(words), np.uint64)  # noqa: E731

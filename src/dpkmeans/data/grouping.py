@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 from dpkmeans.data.source import Batch, Piece
 
-FILE_BYTES = 2**26  # of a file's rows, which are held at once, several times over
+FILE_BYTES = 2**25  # of a file's rows, which are held at once, several times over
 MAX_FILES = 256
 
 
@@ -87,21 +87,44 @@ class PersonFiles:
 
     def write(self, ids: AnyArray, steps: AnyArray, hashes: AnyArray) -> None:
         """Append each row to the file that its hash names."""
-        numbers = file_numbers(hashes, self._n_files)
+        self._append(ids, steps, file_numbers(hashes, self._n_files), [self._path(i) for i in range(self._n_files)])
+
+    def _append(self, ids: AnyArray, steps: AnyArray, numbers: AnyArray, paths: Sequence[Path]) -> None:
         order = np.argsort(numbers, kind="stable")
         rows = np.empty(len(ids), self._row)
         rows["id"], rows["steps"] = ids[order], steps[order]
-        stops = np.cumsum(np.bincount(numbers, minlength=self._n_files))
-        for number, (start, stop) in enumerate(zip(np.r_[0, stops[:-1]], stops, strict=True)):
+        stops = np.cumsum(np.bincount(numbers, minlength=len(paths)))
+        for path, start, stop in zip(paths, np.r_[0, stops[:-1]], stops, strict=True):
             if start < stop:
-                with self._path(number).open("ab") as file:
+                with path.open("ab") as file:
                     rows[start:stop].tofile(file)
 
-    def groups(self) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Ids and steps of each file, in the order of the hashes: all rows of a person are in one of them."""
-        for number in range(self._n_files):
-            if self._path(number).exists():
-                rows = np.fromfile(self._path(number), self._row)
+    def files(self) -> Iterator[Path]:
+        """The files that hold rows, in the order of the hashes: all rows of a person are in one of them."""
+        return (path for path in map(self._path, range(self._n_files)) if path.exists())
+
+    def parts(self, path: Path, hashes_of: Callable[[AnyArray, AnyArray], AnyArray]) -> Iterator[Path]:
+        """The rows of a file in files of bounded size, where one person has many: by the hash of the row.
+
+        Equal rows are in one of them, so one that is still too large holds few different ones.
+        """
+        n_parts = min(2 * path.stat().st_size // FILE_BYTES, MAX_FILES)
+        if n_parts <= 2:
+            yield path
+            return
+        parts = [path.with_name(f"{path.name}-{number}") for number in range(n_parts)]
+        for ids, steps in self.rows(path):
+            low = hashes_of(ids, steps) << np.uint64(32)  # of rows without an id, all high halves are alike here
+            self._append(ids, steps, file_numbers(low, n_parts), parts)
+        for part in filter(Path.exists, parts):
+            yield part
+            part.unlink()
+
+    def rows(self, path: Path) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Ids and steps of a file, some at a time."""
+        at_once = max(FILE_BYTES // self._row.itemsize, 1)
+        with path.open("rb") as file:
+            while len(rows := np.fromfile(file, self._row, at_once)):
                 yield np.ascontiguousarray(rows["id"]), np.ascontiguousarray(rows["steps"])
 
     def keep(self, steps: AnyArray) -> None:

@@ -68,7 +68,7 @@ class Shuffle:
         """The records that count of one partition."""
         if not len(grouped.ids):
             return []
-        kept = self.door.kept(grouped, at_most)
+        kept = self.door.kept([grouped], at_most)
         return [replace(block_of_points(kept / GRID), part=part)]
 
 
@@ -86,7 +86,7 @@ def dask_blocks(
         grouped.append(submit(_grouped, held, pieces))
     histogram = None
     if door.asks:
-        histogram = result(submit(_add, [submit(histogram_of, one) for one in grouped]))
+        histogram = result(submit(_add, [submit(histogram_of, [one]) for one in grouped]))
     most = door.at_most(histogram)
     return [submit(_blocks, held, one, most, part) for part, one in enumerate(grouped)]
 
@@ -166,7 +166,7 @@ def spark_blocks(rows: Any, shuffle: Shuffle, door: Door, job: Callable[[Callabl
         yield failed or shuffle.grouped(piece for piece in pieces if isinstance(piece, PersonRows))
 
     def count(grouped: Grouped | Failed) -> IntArray:
-        return empty_histogram() if isinstance(grouped, Failed) else histogram_of(grouped)
+        return empty_histogram() if isinstance(grouped, Failed) else histogram_of([grouped])
 
     grouped = rows.groupByKey(shuffle.n_parts, lambda part: part).mapPartitionsWithIndex(group)
     histogram = None

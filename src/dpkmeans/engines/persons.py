@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -21,7 +23,7 @@ from dpkmeans.data.grouping import GridArray, PersonFiles, file_numbers
 from dpkmeans.data.ids import MISSING, WORDS, PersonId, join_words
 from dpkmeans.data.source import Batch, Nulls, Piece, Source
 from dpkmeans.engines.packing import pack_batch
-from dpkmeans.kernels.persons import Grouped, group, person_hashes
+from dpkmeans.kernels.persons import Grouped, Sums, at_most, group, more_of, person_hashes, row_hashes
 
 if TYPE_CHECKING:
     from dpkmeans.engines.survey import BatchTask
@@ -85,11 +87,11 @@ class Door:
         lots = [lot for lot in np.split(order, cuts) if lot.size]
         return {int(numbers[lot[0]]): PersonRows(rows.ids[lot], rows.steps[lot]) for lot in lots}
 
-    def kept(self, grouped: Grouped, at_most: int | None) -> AnyArray:
+    def kept(self, parts: Iterable[Grouped], most: int | None) -> AnyArray:
         """The records that count, shape (n, d), int32, in canonical order."""
         if self.unit.keep == "mean":
-            return grouped.means()
-        return grouped.at_most(1 if self.unit.keep == "one" else self._number(at_most))
+            return Sums.joined(part.sums() for part in parts).means()
+        return at_most(parts, 1 if most is None else most)
 
     @property
     def asks(self) -> bool:
@@ -106,11 +108,11 @@ class Door:
         """The records that count of a source that fits in memory."""
         parts = (self.rows(batch, bounds, source.nulls) for batch in source.batches(_ROWS))
         grouped = self.group(PersonRows.joined(parts, bounds.n_features))
-        most = self.at_most(histogram_of(grouped) if self.asks else None)
-        return self._source(source, (GridArray(self.kept(grouped, most)),), None)
+        most = self.at_most(histogram_of([grouped]) if self.asks else None)
+        return self._source(source, (GridArray(self.kept([grouped], most)),), None)
 
     def spill(self, source: Source, bounds: Bounds) -> Source:
-        """The records that count, by way of files, in bounded memory unless one person has most of the rows."""
+        """The records that count, by way of files, in bounded memory even where one person has most of the rows."""
         n = sum(piece.n_rows or 0 for piece in source.pieces)
         files = PersonFiles(PersonFiles.files_for(n, bounds.n_features), bounds.n_features)
         for batch in source.batches(_ROWS):
@@ -118,18 +120,20 @@ class Door:
             files.write(rows.ids, rows.steps, person_hashes(rows.ids, rows.steps, self.key, MISSING))
         histogram = None
         if self.asks:
-            histogram = sum((histogram_of(grouped) for grouped in self._groups(files)), empty_histogram())
+            histogram = sum((histogram_of(self._parts(files, path)) for path in files.files()), empty_histogram())
         most = self.at_most(histogram)
-        for grouped in self._groups(files):
-            files.keep(self.kept(grouped, most))
+        for path in files.files():
+            files.keep(self.kept(self._parts(files, path), most))
         return self._source(source, (files.piece(),), files)
 
-    def _groups(self, files: PersonFiles) -> Iterator[Grouped]:
-        return (self.group(PersonRows(ids, steps)) for ids, steps in files.groups())
-
-    def _number(self, at_most: int | None) -> int:
-        assert at_most is not None
-        return at_most
+    def _parts(self, files: PersonFiles, path: Path) -> Iterator[Grouped]:
+        """The rows of a file by person, in parts of bounded size. Equal rows are in one of them."""
+        for part in files.parts(path, partial(row_hashes, key=self.key)):
+            grouped = None
+            for ids, steps in files.rows(part):
+                grouped = more_of(grouped, ids, steps, self.key, MISSING)
+            if grouped is not None:
+                yield grouped
 
     def _source(self, source: Source, pieces: tuple[Piece, ...], keep: object) -> Source:
         return replace(source, pieces=pieces, names=None, n_features=source.n_features - WORDS, keep=keep)
@@ -140,10 +144,9 @@ def empty_histogram() -> IntArray:
     return np.zeros(CANDIDATES[-1] + 2, np.int64)
 
 
-def histogram_of(grouped: Grouped) -> IntArray:
+def histogram_of(parts: Iterable[Grouped]) -> IntArray:
     """How many persons have 0, 1, 2, ... rows, and more than the largest candidate, shape (102,)."""
-    last = CANDIDATES[-1] + 1
-    return np.bincount(np.minimum(grouped.sizes, last), minlength=last + 1).astype(np.int64)
+    return Sums.joined(part.sums() for part in parts).histogram(CANDIDATES[-1] + 1)
 
 
 WITHIN, BEYOND = 1, 19
