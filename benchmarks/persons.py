@@ -3,6 +3,7 @@
     python benchmarks/persons.py quality            # the table of docs/persons.md
     python benchmarks/persons.py write --rows 50000000 --persons 5000000 --out visits
     python benchmarks/persons.py scale visits       # the table of docs/scale.md
+    python benchmarks/persons.py write --largest 10000000 --out skewed   # one person has ten million rows of these
 
 Visits: k = 8 types of persons. A person has a place of its own around the centre of its type, and its visits lie around
 that place. The number of visits is heavy-tailed (a Pareto law of index 1.2, cut at 1000), and types 0 and 1 visit three
@@ -80,7 +81,7 @@ def quality(n_persons: int, repeats: int) -> None:
             print(f"| {epsilon:g} | {name} | {row} | {person} |", flush=True)
 
 
-def write(n_rows: int, n_persons: int, out: Path) -> None:
+def write(n_rows: int, n_persons: int, largest: int, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -89,6 +90,7 @@ def write(n_rows: int, n_persons: int, out: Path) -> None:
     while done < n_rows:
         n = min(5_000_000, n_rows - done)
         who = (n_persons * rng.random(n) ** 1.5).astype(np.int64)  # rows of a person are spread over all files
+        who[rng.random(n) < largest / n_rows] = 0
         places = np.clip(CENTRES[who % K] + 0.06 * rng.standard_normal((n, 2)), 0, 1)
         table = pa.table({"patient": who, "x": places[:, 0], "y": places[:, 1]})
         pq.write_table(table, out / f"{part:03d}.parquet", row_group_size=2**18)
@@ -105,7 +107,9 @@ def fit_once(folder: str, way: str) -> None:
     model = DPKMeans(K, epsilon=1.0, bounds={"x": (0, 1), "y": (0, 1)}, unit=unit, engine="stream").fit(Files(folder))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"way": way, "seconds": seconds, "peak_gb": peak, "spent": model.release_.epsilon_spent}))
+    cpu = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    found = {"way": way, "seconds": seconds, "cpu": cpu, "peak_gb": peak, "spent": model.release_.epsilon_spent}
+    print(json.dumps(found))
 
 
 def scale(folder: str) -> None:
@@ -114,7 +118,7 @@ def scale(folder: str) -> None:
             [sys.executable, __file__, "once", folder, way], capture_output=True, text=True, check=True
         )
         found = json.loads(done.stdout.splitlines()[-1])
-        print(f"| {way} | {found['seconds']:.0f} s | {found['peak_gb']:.2f} GB |", flush=True)
+        print(f"| {way} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak_gb']:.2f} GB |", flush=True)
 
 
 def main() -> None:
@@ -126,6 +130,7 @@ def main() -> None:
     written = commands.add_parser("write")
     written.add_argument("--rows", type=int, default=50_000_000)
     written.add_argument("--persons", type=int, default=5_000_000)
+    written.add_argument("--largest", type=int, default=0, help="rows of one person")
     written.add_argument("--out", type=Path, required=True)
     commands.add_parser("scale").add_argument("folder")
     once = commands.add_parser("once")
@@ -135,7 +140,7 @@ def main() -> None:
     if given.command == "quality":
         quality(given.persons, given.repeats)
     elif given.command == "write":
-        write(given.rows, given.persons, given.out)
+        write(given.rows, given.persons, given.largest, given.out)
     elif given.command == "scale":
         scale(given.folder)
     else:

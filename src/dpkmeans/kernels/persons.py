@@ -196,13 +196,14 @@ def _canonical(
 ) -> Grouped:
     """The rows in the order of the hash of the person, then that of the row, then the row itself, then its copies."""
     hashes, by_row = _person_hashes(ids, steps, key, own), row_hashes(ids, steps, key)
+    columns = ids, steps, copies, counts, hashes, own, by_row
     order = np.lexsort((copies, by_row, hashes))
-    a, b = order[1:], order[:-1]
-    met = (hashes[a] == hashes[b]) & (ids[a] != ids[b]).any(1)
-    met |= (hashes[a] == hashes[b]) & (by_row[a] == by_row[b]) & (steps[a] != steps[b]).any(1)
-    if met.any():  # hashes of 64 bits met: look at all
-        order = np.lexsort((copies, *steps.T[::-1], by_row, *ids.T[::-1], hashes))
-    ids, steps, copies, counts, hashes, own = (x[order] for x in (ids, steps, copies, counts, hashes, own))
+    ids, steps, copies, counts, hashes, own, by_row = (x[order] for x in columns)
+    together = hashes[1:] == hashes[:-1]
+    alike = by_row[1:] == by_row[:-1]
+    if (together & ((ids[1:] != ids[:-1]).any(1) | (alike & (steps[1:] != steps[:-1]).any(1)))).any():
+        order = np.lexsort((copies, *steps.T[::-1], by_row, *ids.T[::-1], hashes))  # hashes of 64 bits met: look at all
+        ids, steps, copies, counts, hashes, own = (x[order] for x in (ids, steps, copies, counts, hashes, own))
     return Grouped(ids, steps, copies, counts, hashes, own, _starts(ids, own), key)
 
 
