@@ -8,9 +8,11 @@ __version__ = "0.1.0"
 
 _HOME = {
     "DPKMeans": "dpkmeans.estimator",
+    "Ball": "dpkmeans.core.ball",
     "Bounds": "dpkmeans.core.bounds",
     **dict.fromkeys(("Boolean", "Category", "Number"), "dpkmeans.core.kinds"),
     **dict.fromkeys(("Date", "Time"), "dpkmeans.core.times"),
+    "Vector": "dpkmeans.core.vectors",
     "Schema": "dpkmeans.core.schema",
     **dict.fromkeys(("Person", "Row", "Rows"), "dpkmeans.core.unit"),
     "Release": "dpkmeans.core.release",
@@ -22,6 +24,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Ball",
     "Boolean",
     "Bounds",
     "Category",
@@ -38,11 +41,13 @@ __all__ = [
     "Schema",
     "Synopsis",
     "Time",
+    "Vector",
     "__version__",
     "make_synopsis",
 ]
 
 if TYPE_CHECKING:
+    from dpkmeans.core.ball import Ball
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.core.guarantee import Guarantee
     from dpkmeans.core.kinds import Boolean, Category, Number
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
     from dpkmeans.core.schema import Schema
     from dpkmeans.core.times import Date, Time
     from dpkmeans.core.unit import Person, Row, Rows
+    from dpkmeans.core.vectors import Vector
     from dpkmeans.estimator import DPKMeans, make_synopsis
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger

@@ -45,6 +45,10 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     bounds : public bounds `(lower, upper)`, each one number or one per feature, or by name, `{"age": (0, 120)}`, which
         also chooses the columns. Records outside are clipped. `"from data"` reads the bounds from the records, and the
         result is then not private.
+        A `Ball` bounds each record as a whole.
+    max_norm : the largest norm that a record can have, in place of `bounds`; longer ones are shortened to it. It stands
+        for `bounds=Ball(center=0, radius=max_norm)`, and suits vectors such as embeddings.
+    normalize : whether only the direction of a record counts: each is scaled to the norm 1, and so is each centroid.
     schema : which columns are used, by name, and of which kind they are, in place of `bounds`: a mapping such as
         `{"age": Number(0, 120), "region": Category("N", "S"), "smoker": Boolean()}`, or the path of a TOML file.
     scale : `"box"` gives every feature the same say, whatever its width; None keeps units; a mapping such as
@@ -98,6 +102,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         step_epsilon: float | None = None,
         release_epsilon: float | None = None,
         bounds: Any = None,
+        max_norm: float | None = None,
+        normalize: bool = False,
         schema: Any = None,
         scale: Any = "auto",
         nulls: Nulls = "refuse",
@@ -119,6 +125,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.step_epsilon = step_epsilon
         self.release_epsilon = release_epsilon
         self.bounds = bounds
+        self.max_norm = max_norm
+        self.normalize = normalize
         self.schema = schema
         self.scale = scale
         self.nulls = nulls
@@ -278,6 +286,8 @@ def make_synopsis(
     epsilon: float,
     bounds: Any = None,
     *,
+    max_norm: float | None = None,
+    normalize: bool = False,
     schema: Any = None,
     scale: Any = "auto",
     nulls: Nulls = "refuse",
@@ -312,6 +322,8 @@ def make_synopsis(
         n_clusters=n_clusters,
         epsilon=epsilon,
         bounds=bounds,
+        max_norm=max_norm,
+        normalize=normalize,
         schema=schema,
         scale=scale,
         nulls=nulls,

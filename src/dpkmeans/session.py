@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dpkmeans._typing import LabelArray
+from dpkmeans.core.ball import Ball, ball_of
 from dpkmeans.core.bounds import FROM_DATA, Bounds
 from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import Engine
@@ -18,6 +19,7 @@ from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accou
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighed, scaled
 from dpkmeans.core.unit import Person, Unit, as_unit
+from dpkmeans.core.vectors import Vector
 from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
 from dpkmeans.engines.memory import MemoryEngine
@@ -59,6 +61,8 @@ class FitRequest:
     scale: Any = AUTO
     nulls: Nulls = "refuse"
     unit: Unit | None = None
+    max_norm: float | None = None
+    normalize: bool = False
     bounds_epsilon: float | None = None
     method: str | Method | None = None
     guarantee: str = "proved"
@@ -124,6 +128,7 @@ class _SynopsisAlone:
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
+    request = replace(request, bounds=ball_of(request.bounds, request.max_norm, request.normalize))
     schema, unit = _schema(request), as_unit(request.unit)
     rng = Randomness.of(request.random_state)
     share = _check(request, work, X, rng, schema)
@@ -217,7 +222,7 @@ def _schema(request: FitRequest) -> Schema | None:
     """The schema: a value, a mapping, or a file; or bounds that are given by name."""
     if request.schema is None:
         return Schema.of(request.bounds, "bounds") if isinstance(request.bounds, Mapping) else None
-    if request.bounds is not None:
+    if request.bounds is not None and not isinstance(request.bounds, Ball):
         raise SchemaError("a schema holds the bounds.", hint="Give {schema} or {bounds}, not both.")
     if isinstance(request.schema, str | PathLike):
         return read_schema(request.schema)
@@ -242,7 +247,7 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schem
     share, bounds = _bounds_share(request, schema), request.bounds
     from_data = bounds.from_data if isinstance(bounds, Bounds) else isinstance(bounds, str) and bounds == FROM_DATA
     if schema is not None and share is None:
-        scaled(schema.bounds(), request.scale, schema, None)
+        scaled(_of_schema(schema, bounds), request.scale, schema, None)
     elif share is None and not from_data:
         columns = X.columns if isinstance(X, Files | FrameSource) else None
         Bounds.check(bounds, None if columns is None else len(columns))
@@ -294,9 +299,18 @@ def _check_estimable(
             "with estimated bounds it is not known before how wide the features are. Say how they are scaled.",
             hint=SCALES,
         )
+    if schema is not None and any(isinstance(column.kind, Vector) for column in schema.columns):
+        raise BoundsError(
+            "the bounds of a vector are not estimated: each of its numbers would take a share.",
+            hint="Give the largest norm that it can have with {max_norm=1.0}, or {normalize=True}.",
+        )
     known = [f"feature {j}" for j in range(data.n_features)] if data.names is None else list(data.names)
     check_weighed(request.scale, known if schema is None else schema.names)
     check_share(share, n_unknown, request.n_records)
+
+
+def _of_schema(schema: Schema, bounds: Any) -> Bounds:
+    return schema.in_ball(bounds) if isinstance(bounds, Ball) else schema.bounds()
 
 
 def _unknown(data: OpenedData, schema: Schema | None) -> list[int]:
@@ -308,7 +322,7 @@ def _unknown(data: OpenedData, schema: Schema | None) -> list[int]:
 
 def _bounds(request: FitRequest, data: OpenedData, schema: Schema | None) -> Bounds:
     if schema is not None:
-        return schema.bounds()
+        return _of_schema(schema, request.bounds)
     if not (isinstance(request.bounds, str) and request.bounds == FROM_DATA):
         return Bounds.of(request.bounds, data.n_features)
     try:

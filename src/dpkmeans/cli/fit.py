@@ -19,6 +19,8 @@ from dpkmeans.cli.options import (
     Force,
     GuaranteeName,
     Json,
+    MaxNorm,
+    Normalize,
     PublicCount,
     Reading,
     ScaleText,
@@ -39,6 +41,8 @@ def fit(
     *,
     k: Clusters = 8,
     bounds: BoundsText = None,
+    max_norm: MaxNorm = None,
+    normalize: Normalize = False,
     schema: SchemaFile = None,
     scale: ScaleText = None,
     bounds_epsilon: float | None = None,
@@ -90,7 +94,8 @@ def fit(
     report:
         Write a report to this file (HTML). A report that exists is replaced.
     """
-    known = bounds is None and (bounds_epsilon is not None or schema is not None)
+    elsewhere = bounds_epsilon is not None or schema is not None or max_norm is not None or normalize
+    known = bounds is None and elsewhere
     given = None if known else sides(parse_bounds(bounds, estimable=True))
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))
     refuse_existing(out, transcript, force=force)
@@ -104,6 +109,8 @@ def fit(
     request = FitRequest(
         n_clusters=k,
         bounds=given,
+        max_norm=max_norm,
+        normalize=normalize,
         schema=schema,
         scale=parse_scale(scale),
         bounds_epsilon=bounds_epsilon,

@@ -28,13 +28,15 @@ BOUNDS_HELP = (
     "read them from the records, which makes the result not private."
 )
 SCHEMA_HELP = (
-    "Instead of --bounds: a TOML file with the columns to use, their kinds (number, date, time, boolean, category) and "
-    "bounds. A first one is written by: dpkmeans schema DATA."
+    "Instead of --bounds: a TOML file with the columns to use, their kinds (number, date, time, boolean, category, "
+    "vector) and bounds. A first one is written by: dpkmeans schema DATA."
 )
 SCALE_HELP = (
     "box: every feature has the same say, whatever its width. none: units are kept. Or weights by name on top of box, "
     "as in age=2. Without it, units are kept, and widths that differ more than tenfold are refused."
 )
+MAX_NORM_HELP = "Instead of --bounds: the largest norm that a record can have; longer ones are shortened to it."
+NORMALIZE_HELP = "Instead of --bounds: scale every record to the norm 1, so that only its direction counts."
 
 
 def _whole(_: object, tokens: Sequence[Token]) -> int:
@@ -51,6 +53,8 @@ ScaleText = Annotated[str | None, Parameter(help=SCALE_HELP)]
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
 Clusters = Annotated[int, WHOLE, Parameter(name=["--k", "-k"])]
 Data = Annotated[Path, Parameter(help=DATA_HELP)]
+MaxNorm = Annotated[float | None, Parameter(help=MAX_NORM_HELP)]
+Normalize = Annotated[bool, Parameter(show_default=False, negative="", help=NORMALIZE_HELP)]
 Flag = Annotated[bool, Parameter(show_default=False)]
 Force = Annotated[bool, Parameter(show_default=False, help="Replace files that exist already.")]
 GuaranteeName = Annotated[Literal["proved", "paper", "none"], Parameter(help="The weakest guarantee to accept.")]

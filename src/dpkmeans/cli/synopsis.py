@@ -20,6 +20,8 @@ from dpkmeans.cli.options import (
     Force,
     GuaranteeName,
     Json,
+    MaxNorm,
+    Normalize,
     PublicCount,
     Reading,
     ScaleText,
@@ -44,6 +46,8 @@ def synopsis(
     epsilon: float,
     out: Path,
     bounds: BoundsText = None,
+    max_norm: MaxNorm = None,
+    normalize: Normalize = False,
     schema: SchemaFile = None,
     scale: ScaleText = None,
     k: Clusters = 8,
@@ -71,7 +75,8 @@ def synopsis(
     json:
         Print a description as JSON; the points are in the file.
     """
-    given = None if bounds is None and schema is not None else sides(parse_bounds(bounds))
+    elsewhere = schema is not None or max_norm is not None or normalize
+    given = None if bounds is None and elsewhere else sides(parse_bounds(bounds))
     check_outputs(out, inputs=(data, *spending.files()))
     refuse_existing(out, force=force)
     from dpkmeans.session import FitRequest, run_synopsis
@@ -80,6 +85,8 @@ def synopsis(
         n_clusters=k,
         epsilon=epsilon,
         bounds=given,
+        max_norm=max_norm,
+        normalize=normalize,
         schema=schema,
         scale=parse_scale(scale),
         n_records=n_records,

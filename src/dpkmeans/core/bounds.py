@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.core.ball import Ball
 from dpkmeans.errors import BoundsError
 
 GRID = 2**20
@@ -47,6 +48,8 @@ class Bounds:
     `weights`, one per feature, say how much a difference in a feature counts: distances are those of the features
     times their weights, and the longest side is the longest after weighing. Without them units are kept as they are.
 
+    A `ball` in the box bounds a record as a whole: it is moved into the ball before it is put on the grid.
+
     `from_data` says that the box was read from the records; no result with such a box is private.
 
     Guarantee: none of its own. It is public, and every sensitivity is taken from it.
@@ -60,10 +63,13 @@ class Bounds:
     upper: tuple[float, ...]
     from_data: bool = False
     weights: tuple[float, ...] | None = None
+    ball: Ball | None = None
 
     @classmethod
     def of(cls, bounds: Any, n_features: int) -> Bounds:
-        """Read `bounds` as a user writes them: `(low, high)`, each a number or one number per feature."""
+        """Read `bounds` as a user writes them: `(low, high)`, each a number or one number per feature; or a `Ball`."""
+        if isinstance(bounds, Ball):
+            return cls(*bounds.ends(n_features), ball=bounds)._with_a_side()
         if isinstance(bounds, Bounds):
             if len(bounds.lower) != n_features:
                 raise BoundsError(
@@ -92,6 +98,8 @@ class Bounds:
         """Refuse what no records can have as bounds, or none with `n_features` features."""
         if n_features is None and isinstance(bounds, Bounds):
             n_features = bounds.n_features
+        elif n_features is None and isinstance(bounds, Ball):
+            n_features = len(bounds.center) if isinstance(bounds.center, tuple) else 1
         elif n_features is None and bounds is not None and not isinstance(bounds, str):
             n_features = max(map(len, _sides(bounds)))
         cls.of(bounds, n_features or 1)
@@ -125,6 +133,10 @@ class Bounds:
                 raise BoundsError(f"there must be a weight per feature: {len(self.lower)}; got {len(self.weights)}.")
             if not all(1 / LIMIT <= weight <= LIMIT for weight in self.weights):
                 raise BoundsError("weights must be positive numbers within 2^500.")
+        if self.ball is not None and (
+            self.weights is not None or self.from_data or (self.lower, self.upper) != self.ball.ends(len(self.lower))
+        ):
+            raise BoundsError("a ball has its own box, without weights. Write Bounds.of(Ball(0, 1), n_features).")
         if 0 < self._longest() < 1 / LIMIT or self._longest() > 2 * LIMIT:
             raise BoundsError("the longest side of the bounds must lie between 2^-500 and 2^501. Rescale the features.")
 
@@ -191,6 +203,11 @@ class Bounds:
         """Points in the units of the data as unit coordinates, neither clipped nor rounded, any shape (..., d)."""
         out: FloatArray = (np.asarray(points, np.float64) - self.grid[0]) / self.unit
         return out
+
+    def take_in(self, points: FloatArray) -> FloatArray:
+        """Points (m, d) in the units of the data, moved into the box, and into the ball where there is one."""
+        inside: FloatArray = np.clip(points, self.lower, self.upper)
+        return inside if self.ball is None else self.ball.take_in(inside)
 
     def clip_unit(self, points: FloatArray) -> FloatArray:
         """Points moved to the nearest place inside the box, in unit coordinates."""

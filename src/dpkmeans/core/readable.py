@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpkmeans.core.kinds import OTHER, Boolean, Category, Kind
 from dpkmeans.core.times import Date
+from dpkmeans.core.vectors import Vector
 from dpkmeans.errors import FileError
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def text(value: Any, kind: Kind | None = None) -> str:
         return ", ".join(f"{shortened(level)} {share} %" for level, share in shares)
     if isinstance(kind, Boolean):
         return f"{round(100 * value)} %"
+    if isinstance(value, list):
+        more = ", …" * (len(value) > MAX_SHARES)
+        return f"({', '.join(f'{number:.3g}' for number in value[:MAX_SHARES])}{more})"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -79,6 +83,10 @@ def box_rows(release: Release) -> Iterator[BoxRow]:
             j += len(kind.levels)
             continue
         ends = bounds.lower[j], bounds.upper[j]
+        if isinstance(kind, Vector):
+            yield BoxRow(shortened(name), tuple(map(text, ends)), text(scaled[j]))
+            j += kind.length
+            continue
         shown = tuple(text(end if kind is None else kind.readable([end])) for end in ends)
         if isinstance(kind, Boolean):
             shown = ("false", "true")

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.kinds import MIDPOINT, Boolean, Category, Kind, Number
 from dpkmeans.core.times import Date, Time
+from dpkmeans.core.vectors import Vector
 from dpkmeans.errors import SchemaError
 
-KINDS: dict[str, type[Number] | type[Date] | type[Time] | type[Boolean] | type[Category]] = {
-    kind.name: kind for kind in (Number, Date, Time, Boolean, Category)
+KINDS: dict[str, type[Number] | type[Date] | type[Time] | type[Boolean] | type[Category] | type[Vector]] = {
+    kind.name: kind for kind in (Number, Date, Time, Boolean, Category, Vector)
 }
 AUTO, BOX = "auto", "box"
 MAX_WIDTH_RATIO = 10.0
@@ -118,6 +120,16 @@ class Schema:
         sides = [next(found) if side is None else side for side in self.sides]
         return Bounds(tuple(low for low, _ in sides), tuple(high for _, high in sides))
 
+    def in_ball(self, ball: Ball) -> Bounds:
+        """The ball around the features, none of which may have ends of its own."""
+        ended = [column.name for column in self.columns if column.kind.sides() is not None]
+        if ended:
+            raise SchemaError(
+                f"column {ended[0]!r} of the schema has bounds of its own, and a ball bounds all columns together.",
+                hint="Leave its ends out, or leave out the ball ({max_norm}, {normalize}).",
+            )
+        return Bounds.of(ball, len(self.coordinates))
+
     def with_bounds(self, bounds: Bounds) -> Schema:
         """The same columns, with the ends in `bounds` where none were given."""
         columns, j = [], 0
@@ -161,6 +173,10 @@ def scaled(bounds: Bounds, scale: Any, schema: Schema | None, names: Sequence[st
     columns = [(name, 1.0) for name in names or [f"feature {j}" for j in range(bounds.n_features)]]
     if schema is not None:
         columns = [(column.name, column.kind.weight) for column in schema.columns for _ in column.coordinates]
+    if bounds.ball is not None:
+        if isinstance(scale, Mapping):
+            raise SchemaError("cannot weigh columns in a ball, where all count alike.", parameter="scale")
+        return bounds
     factors = np.array([weight for _, weight in columns])
     if isinstance(scale, str) and scale == AUTO:
         _check_widths(bounds, [name for name, _ in columns])
@@ -223,7 +239,7 @@ def _name(name: Any, parameter: str) -> str:
 
 
 def _kind(name: str, given: Any, parameter: str) -> Kind:
-    if isinstance(given, Number | Date | Time | Boolean | Category):
+    if isinstance(given, Number | Date | Time | Boolean | Category | Vector):
         return given
     try:
         low, high = given

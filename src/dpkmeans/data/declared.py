@@ -37,6 +37,7 @@ def _kind(kind: Any) -> str:
         "boolean": (types.is_boolean,),
         "date": (types.is_date, types.is_timestamp),
         "time": (types.is_time,),
+        "vector": (types.is_fixed_size_list, types.is_list, types.is_large_list),
         "category": (types.is_string, types.is_large_string, types.is_string_view),
     }
     return next((name for name, tests in kinds.items() if any(test(kind) for test in tests)), "number")

@@ -19,8 +19,10 @@ from dpkmeans.core.kinds import REFUSE, Boolean, Category, Kind, Number, level_k
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.times import MICROSECONDS, Date, Time
 from dpkmeans.data.ids import ID_KINDS, PersonId, check_missing, ids_of_integers, ids_of_values, split_words
+from dpkmeans.core.vectors import Vector
 from dpkmeans.data.numbers import check_type as check_number_type
 from dpkmeans.data.numbers import numbers, require_pyarrow
+from dpkmeans.data.vectors import check_vector_type, vector_columns
 from dpkmeans.errors import DataError, DataTypeError
 
 MISSING_TEXTS = frozenset(
@@ -72,6 +74,8 @@ def encode(column: Any, kind: Kind, place: str) -> list[FloatArray]:
         found = _category(column, kind, place)
     elif isinstance(kind, PersonId):
         return split_words(check_missing(_ids(column, kind, place), kind, place))
+    elif isinstance(kind, Vector):
+        found = list(vector_columns(column, kind, place))
     else:
         assert isinstance(kind, Date | Time | Boolean)
         clock = None if isinstance(kind, Boolean) else _instants(column, kind)
@@ -109,6 +113,9 @@ def check_type(kind: Any, declared: Kind, place: str) -> None:
     """Refuse an Arrow type that cannot hold values of the declared kind."""
     if isinstance(declared, Number):
         check_number_type(kind, place)
+        return
+    if isinstance(declared, Vector):
+        check_vector_type(kind, declared, place)
         return
     from pyarrow import types
 

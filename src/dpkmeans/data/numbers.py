@@ -14,7 +14,7 @@ from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.errors import DataError, DataTypeError, FileError
 
 REAL = "fiub"  # kinds of NumPy types that hold real numbers
-OTHER_KINDS = "Leave it out with {columns}, or declare its kind (category, date, boolean) with {schema}."
+OTHER_KINDS = "Leave it out with {columns}, or declare its kind (category, date, boolean, vector) with {schema}."
 
 
 def require_pyarrow() -> Any:

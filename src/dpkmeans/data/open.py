@@ -12,6 +12,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 from dpkmeans.core.kinds import Number
 from dpkmeans.core.schema import Schema
+from dpkmeans.core.vectors import Vector
 from dpkmeans.data.files import open_files
 from dpkmeans.data.numbers import OTHER_KINDS
 from dpkmeans.data.source import Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
@@ -178,14 +179,19 @@ def _open_spark(handed: _Handed) -> Opened:
     names = tuple(handed.records.columns if handed.columns is None else handed.columns)
     types = dict(handed.records.dtypes)
     schema = handed.schema or Schema.of_numbers(names)
+    records = handed.records
     for name, column in zip(names, schema.columns, strict=True):
         if name not in types:
             raise DataError(f"the frame has no column {name!r}.")
+        if isinstance(column.kind, Vector) and types[name] == "vector":  # of Spark's own machine learning
+            from pyspark.ml.functions import vector_to_array
+
+            records = records.withColumn(name, vector_to_array(records[name]))
         if isinstance(column.kind, Number) and types[name].split("(")[0] not in _SPARK_NUMBERS:
             raise DataError(
                 f"column {name!r} of the frame does not hold numbers (its type is {types[name]}).", hint=OTHER_KINDS
             )
-    return Opened(Collection(handed.records, len(schema.coordinates), handed.nulls, schema), "spark")
+    return Opened(Collection(records, len(schema.coordinates), handed.nulls, schema), "spark")
 
 
 def _open_map(handed: _Handed) -> Opened:

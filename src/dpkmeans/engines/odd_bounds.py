@@ -28,7 +28,7 @@ def look_at(bounds: Bounds, schema: Schema | None, chunks: Iterable[AnyArray]) -
         measured[part] = not isinstance(column.kind, Boolean | Category)  # both ends of those occur in most tables
         if isinstance(column.kind, Category) and (high[part] <= 0).all():
             found.append(_misfit(column.name, "has any of its levels", "Levels must match exactly, capitals included."))
-        elif measured[j] and (high[j] <= bounds.lower[j] or low[j] >= bounds.upper[j]):
+        elif measured[j] and ((high <= bounds.lower) | (low >= bounds.upper))[part].all():
             found.append(_misfit(column.name, "lies between its bounds", "Are they in the unit of the column?"))
         j = part.stop
     gaps = np.concatenate([low - bounds.lower, high - bounds.upper])

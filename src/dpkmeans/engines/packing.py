@@ -10,7 +10,7 @@ from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.source import Batch, Nulls, array_batch
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.errors import DataError
-from dpkmeans.kernels.quantise import quantise
+from dpkmeans.kernels.quantise import into_ball, quantise
 from dpkmeans.kernels.simd_f32 import LANES
 
 
@@ -59,12 +59,16 @@ def write_batch(batch: Batch, bounds: Bounds, nulls: Nulls, tiles: Float32Array,
     if batch.on_grid:
         grid = np.stack([np.zeros(bounds.n_features), bounds.side.astype(np.float64), np.ones(bounds.n_features)])
     lower, upper, _ = grid
-    held = batch.columns
+    ball = None if batch.on_grid else bounds.ball
+    held = batch.columns if ball is None else np.asarray(batch.columns)
     for j, values in enumerate([held] if isinstance(held, np.ndarray) else [column[None] for column in held]):
         columns = _as_float64(values)
         if nulls == "midpoint":
             middle = (lower + (upper - lower) / 2)[j : j + len(columns), None]
             columns = np.where(np.isnan(columns), middle, columns)
+        if ball is not None:
+            center = np.array(ball.center_of(len(columns)))
+            columns = into_ball(columns, center, ball.radius, ball.normalize)
         if quantise(columns, grid, 1 / GRID, tiles, start, j):
             batch.refuse_missing()
 

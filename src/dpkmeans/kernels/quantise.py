@@ -17,6 +17,35 @@ def grid_point(x: float, low: float, high: float, scale: float, step: float) -> 
 
 
 @compiled
+def into_ball(columns: FloatArray, center: FloatArray, radius: float, normalize: bool) -> FloatArray:
+    """The columns, shape (d, n), with each point moved into the ball, or onto its surface with `normalize`.
+
+    A point that is not finite stays so. Sums run over the features in their order, so a point depends on itself alone.
+    """
+    d, n = columns.shape
+    out = np.empty((d, n))
+    largest, squares = np.zeros(n), np.zeros(n)
+    for j in range(d):
+        for i in range(n):
+            out[j, i] = columns[j, i] - center[j]
+            largest[i] = max(largest[i], abs(out[j, i]))
+    for j in range(d):
+        for i in range(n):
+            if largest[i] > 0.0:
+                out[j, i] /= largest[i]  # at most 1, so that its square cannot overflow
+            squares[i] += out[j, i] * out[j, i]
+    for i in range(n):
+        squares[i] = np.sqrt(squares[i])
+    for j in range(d):
+        for i in range(n):
+            if largest[i] > 0.0 and (normalize or largest[i] * squares[i] > radius):
+                out[j, i] = center[j] + out[j, i] * (radius / squares[i])
+            else:
+                out[j, i] = columns[j, i]
+    return out
+
+
+@compiled
 def quantise(columns: FloatArray, grid: FloatArray, step: float, tiles: Float32Array, start: int, feature: int) -> int:
     """Clip the columns, shape (m, n), shift, scale and round them, and write them into tiles as multiples of `step`.
 

@@ -65,8 +65,9 @@ class Released(Protocol):
 def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Ledger, rng: Randomness) -> Release:
     """A release of the outcome, with the ledger as it stands.
 
-    Centroids of a proved method lie in the box: a public start may not, and a grid step may reach over its edge. On
-    released values any method is post-processing: guarantee and spends are those of the values, and no pass is made.
+    Centroids of a proved method lie in the box: a public start may not, and a grid step may reach over its edge. Those
+    of any method lie in the ball where there is one. On released values any method is post-processing: guarantee and
+    spends are those of the values, and no pass is made.
     """
     claim = claim_of(method)
     guarantee = guarantee_of(claim, engine.bounds, rng)
@@ -76,8 +77,8 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
         guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
         n_passes, names, schema = 0, engine.feature_names, engine.schema
     centroids = engine.bounds.from_unit(np.array(outcome.centroids, dtype=np.float64))
-    if "proved" in (claim.label, guarantee.label):
-        centroids = np.clip(centroids, engine.bounds.lower, engine.bounds.upper)
+    if "proved" in (claim.label, guarantee.label) or engine.bounds.ball is not None:
+        centroids = engine.bounds.take_in(centroids)
     return Release(
         centroids=centroids,
         method=method.name,

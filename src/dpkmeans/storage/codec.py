@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -83,9 +84,14 @@ def decode_unit(plain: dict[str, Any] | None) -> Unit:
 
 
 def encode_bounds(bounds: Bounds) -> dict[str, Any]:
-    """The two corners of the box, and the weights of the features where there are some."""
-    weights = {} if bounds.weights is None else {"weights": list(bounds.weights)}
-    return {"lower": list(bounds.lower), "upper": list(bounds.upper), **weights}
+    """The two corners of the box; the weights of the features and the ball, where there are some."""
+    plain: dict[str, Any] = {"lower": list(bounds.lower), "upper": list(bounds.upper)}
+    if bounds.weights is not None:
+        plain["weights"] = list(bounds.weights)
+    if bounds.ball is not None:
+        center = list(bounds.ball.center_of(bounds.n_features))
+        plain["ball"] = {"center": center, "radius": bounds.ball.radius, "normalize": bounds.ball.normalize}
+    return plain
 
 
 def decode_bounds(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
@@ -95,7 +101,13 @@ def decode_bounds(plain: dict[str, Any], guarantee: Guarantee) -> Bounds:
         tuple(map(read_float, plain["upper"])),
         from_data=guarantee.bounds == "from data",
         weights=tuple(map(read_float, plain["weights"])) if "weights" in plain else None,
+        ball=_decode_ball(plain["ball"]) if "ball" in plain else None,
     )
+
+
+def _decode_ball(plain: dict[str, Any]) -> Ball:
+    center = tuple(map(read_float, plain["center"]))
+    return Ball(center, read_float(plain["radius"]), read_bool(plain["normalize"]))
 
 
 def encode_spends(spends: Iterable[Spend]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ _HEAD = """\
 # kind = "time"        lower = "08:00", upper = "18:00"
 # kind = "boolean"     true = "ja", false = "nein" if the texts are not yes and no, true and false, or 1 and 0
 # kind = "category"    levels = ["N", "S", "E"]; whatever is not a level counts as "other"
+# kind = "vector"      length = 384; lower = -1, upper = 1, or no ends and --max-norm 1 or --normalize
 #
 # Missing values are refused; or write missing = "midpoint", or a value or level of your choice, for a column.
 # A CSV file declares no types: every kind below is then "number", and has to be changed where it is not.
@@ -35,6 +36,7 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
     "time": ('lower = "?"', 'upper = "?"'),
     "boolean": (),
     "category": ('levels = ["?"]',),
+    "vector": ('length = "?"',),
 }
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpkmeans._typing import FloatArray
+from dpkmeans.core.ball import Ball
 from dpkmeans.core.certificate import Certificate, RecentringStep
 from dpkmeans.core.release import Release
 from dpkmeans.kernels import weighted_lloyd
@@ -63,6 +64,11 @@ def verify(release: Release) -> list[Verdict]:
     released_sizes = np.array(release.sizes if step is None else certificate.sizes, np.float64)
     moved_to = fixed if step is None else step.moved_to
     last = fixed if step is None else release.bounds.clip_unit(extrapolate(points, fixed, moved_to, step.extrapolation))
+    ball, reach = release.bounds.ball, np.ones((len(last), 1))
+    if ball is not None:  # what is released lies in it; moves grow with those of directions
+        places = release.bounds.from_unit(last)
+        reach = np.maximum(reach, ball.radius / _distances(places, ball) if ball.normalize else 1.0)
+        last = release.bounds.unit_of(ball.take_in(places))
     allowed = np.zeros(fixed.shape) if step is None else step.bound
     return [
         Verdict("the assignment repeats at the fixed point", rest == 2),
@@ -85,7 +91,7 @@ def verify(release: Release) -> list[Verdict]:
         Verdict(
             "the release is where the synopsis leads from there",
             0 <= apart <= MAX_APART
-            and bool((np.abs(release.bounds.unit_of(release.centroids) - last) <= apart + EDGE).all()),
+            and bool((np.abs(release.bounds.unit_of(release.centroids) - last) <= (apart + EDGE) * reach).all()),
         ),
         Verdict("all centroids differ", len(np.unique(release.centroids, axis=0)) == release.n_clusters),
     ]
@@ -94,6 +100,12 @@ def verify(release: Release) -> list[Verdict]:
 def _same(sizes: FloatArray, stated: FloatArray) -> bool:
     """Whether weights agree; released ones of a re-centred cluster are noisy, and are not compared."""
     return stated.shape == sizes.shape and bool(np.allclose(stated, sizes, rtol=TOLERANCE, atol=TOLERANCE))
+
+
+def _distances(places: FloatArray, ball: Ball) -> FloatArray:
+    """How far each of the places (k, d) is from the centre, shape (k, 1); never 0."""
+    away = places - np.array(ball.center_of(places.shape[1]))
+    return np.asarray(np.sqrt(np.maximum((away * away).sum(axis=1, keepdims=True), 1e-300)))
 
 
 def _cost(points: WeightedPoints, centroids: FloatArray) -> float:
