@@ -11,7 +11,10 @@ from dpkmeans.core.vectors import Vector
 from dpkmeans.data.numbers import numbers, real_numbers, require_pyarrow
 from dpkmeans.errors import DataError, DataTypeError
 
-HINT = "A vector is a list, or an array of one dimension, of as many numbers as the schema says."
+HINT = (
+    "A vector is a list, or an array of one dimension, of as many numbers as the schema says. Dask makes texts of "
+    "lists unless it is told not to: dask.config.set({{'dataframe.convert-string': False}})."
+)
 
 
 def vector_columns(column: Any, kind: Vector, place: str) -> FloatArray:
