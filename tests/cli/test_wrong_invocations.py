@@ -451,7 +451,7 @@ TABLE: list[tuple[str, int, str]] = [
         "fit visits.parquet --bounds 0:100 --epsilon 1",
         4,
         "column 'name' of visits.parquet does not hold numbers only (its type is string). Leave it out with "
-        "--columns, or declare its kind (category, date, boolean) with --schema.",
+        "--columns, or declare its kind (category, date, boolean, vector) with --schema.",
     ),
     (
         "fit visits.parquet --columns east,west --bounds 0:100 --epsilon 1",
@@ -575,7 +575,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --schema kind.toml --epsilon 1",
         2,
-        "kind.toml: column 'east' needs a kind, one of 'number', 'date', 'time', 'boolean', 'category'; got 'numeric'.",
+        "kind.toml: column 'east' needs a kind, one of 'number', 'date', 'time', 'boolean', 'category', "
+        "'vector'; got 'numeric'.",
     ),
     (
         "fit visits.csv --schema reversed.toml --epsilon 1",

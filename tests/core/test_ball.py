@@ -106,7 +106,7 @@ def test_a_model_and_a_synopsis_keep_their_ball(tmp_path: object) -> None:
         ({"max_norm": 1.0, "schema": {"a": Number(0, 1)}}, SchemaError, "column 'a' of the schema has bounds"),
     ],
 )
-def test_what_does_not_go_together_is_refused_before_anything_is_spent(given: dict, error: type, says: str) -> None:  # type: ignore[type-arg]
+def test_what_does_not_go_together_is_refused_before_anything_is_spent(given: dict, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         DPKMeans(2, epsilon=1.0, **given).fit(np.ones((10, 3)))
 
@@ -114,7 +114,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_spent(given: di
 @pytest.mark.parametrize("radius", [0, -1, float("nan"), float("inf"), "1", None, 2.0**600])
 def test_a_radius_is_a_positive_number(radius: object) -> None:
     with pytest.raises(BoundsError, match="the radius of a ball must be"):
-        Ball(0, radius)  # type: ignore[arg-type]
+        Ball(0, radius)
 
 
 def test_missing_and_infinite_values_are_refused_in_a_ball_too() -> None:

@@ -138,7 +138,7 @@ def test_other_is_a_level_where_it_is_listed():
         (lambda: Schema.of({3: (0, 1)}), "names must be texts"),
         (lambda: Schema.of({"a=b": (0, 1), "a": Category("b")}), "two features would be called 'a=b'"),
         (lambda: Schema.of({"age": Number()}).bounds(), "column 'age' of the schema has no bounds"),
-        (lambda: Schema.from_dict({"age": {"kind": "text"}}), "'category'; got 'text'"),
+        (lambda: Schema.from_dict({"age": {"kind": "text"}}), "'vector'; got 'text'"),
         (lambda: Schema.from_dict({"age": {"kind": "number", "low": 0}}), "a number takes lower, upper,"),
         (lambda: check_scale("units"), "scale got 'units'. Write scale='box'"),
         (lambda: check_scale({"age": -1}), "scale must have positive numbers as weights; 'age' has -1"),

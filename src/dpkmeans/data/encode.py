@@ -18,8 +18,8 @@ from dpkmeans._typing import AnyArray, FloatArray, IntArray
 from dpkmeans.core.kinds import REFUSE, Boolean, Category, Kind, Number, level_key
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.times import MICROSECONDS, Date, Time
-from dpkmeans.data.ids import ID_KINDS, PersonId, check_missing, ids_of_integers, ids_of_values, split_words
 from dpkmeans.core.vectors import Vector
+from dpkmeans.data.ids import ID_KINDS, PersonId, check_missing, ids_of_integers, ids_of_values, split_words
 from dpkmeans.data.numbers import check_type as check_number_type
 from dpkmeans.data.numbers import numbers, require_pyarrow
 from dpkmeans.data.vectors import check_vector_type, vector_columns
