@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,12 +83,14 @@ def test_unit_records_in_unit_centroids_out() -> None:
     assert np.array_equal(model.predict(X), model.predict(X * 7.0))
 
 
-def test_a_model_and_a_synopsis_keep_their_ball(tmp_path: object) -> None:
+def test_a_model_and_a_synopsis_keep_their_ball(tmp_path: Path) -> None:
     X = np.random.default_rng(3).normal(size=(1000, 3))
     model = DPKMeans(3, epsilon=1.0, bounds=Ball(0.5, 2.0)).fit(X)
     again = Release.from_dict(model.release_.to_dict())
     assert again.bounds.ball == Ball((0.5, 0.5, 0.5), 2.0)
     assert np.array_equal(again.predict(5 * X), model.predict(5 * X))
+    model.release_.save(tmp_path / "model.json")
+    assert json.loads((tmp_path / "model.json").read_text())["version"] == 3  # a reader of boxes alone refuses it
     synopsis = make_synopsis(X, 1.0, normalize=True)
     assert np.allclose(np.linalg.norm(synopsis.fit(3).centroids, axis=1), 1.0)
 

@@ -172,7 +172,7 @@ class Release:
         from dpkmeans.storage.json_files import write_json
         from dpkmeans.storage.models import KIND
 
-        write_json(path, KIND, file_version(self.guarantee), self.to_dict())
+        write_json(path, KIND, file_version(self.guarantee, self.bounds), self.to_dict())
 
     def save_transcript(self, path: str | Path) -> None:
         """Write the published transcript: a line that says what the file is, then one JSON object per zone."""

@@ -57,9 +57,12 @@ def decode_guarantee(plain: dict[str, Any]) -> Guarantee:
     )
 
 
-def file_version(guarantee: Guarantee) -> int:
-    """The version of a model or synopsis file: the oldest that reads it rightly. Before 3, a unit was always a row."""
-    return 2 if guarantee.unit == Row() else 3
+def file_version(guarantee: Guarantee, bounds: Bounds) -> int:
+    """The version of a model or synopsis file: the oldest that reads it rightly.
+
+    Before 3, a unit was always a row, and bounds were always a box.
+    """
+    return 2 if guarantee.unit == Row() and bounds.ball is None else 3
 
 
 def encode_unit(unit: Unit) -> dict[str, Any]:

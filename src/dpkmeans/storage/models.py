@@ -16,7 +16,7 @@ from dpkmeans.storage.json_files import read_lines, write_lines
 
 KIND = "dpkmeans model"
 TRANSCRIPT_KIND = "dpkmeans transcript"
-VERSION = 3  # 2: a schema, and weights of features; 3: a privacy unit other than a row
+VERSION = 3  # 2: a schema, and weights of features; 3: another unit than a row, balls
 TRANSCRIPT_VERSION = 1
 MARGIN = 1e-6  # of the longest side, by which a centroid may lie outside the box: rounding
 

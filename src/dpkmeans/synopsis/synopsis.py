@@ -33,7 +33,7 @@ from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
-VERSION = 3  # 2: a schema, and weights of features; 3: a privacy unit other than a row
+VERSION = 3  # 2: a schema, and weights of features; 3: another unit than a row, balls
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class Synopsis:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
-        write_json(path, KIND, codec.file_version(self.guarantee), content)
+        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds), content)
 
     @classmethod
     def load(cls, path: str | Path) -> Synopsis:
