@@ -112,10 +112,15 @@ class Schema:
         found = iter(() if estimated is None else zip(estimated.lower, estimated.upper, strict=True))
         unknown = [column.name for column in self.columns if column.kind.sides() is None]
         if unknown and estimated is None:
+            vectors = any(isinstance(column.kind, Vector) for column in self.columns)
+            otherwise = (
+                "bound its norm with {max_norm=1.0}, or keep its direction alone with {normalize=True}."
+                if vectors
+                else "spend a share of epsilon on an estimate with {bounds_epsilon}."
+            )
             raise SchemaError(
                 f"column {unknown[0]!r} of the schema has no bounds.",
-                hint="Give its lower and upper end, as they are known without looking at the data; or spend a share of "
-                "epsilon on an estimate with {bounds_epsilon}.",
+                hint=f"Give its lower and upper end, as they are known without looking at the data; or {otherwise}",
             )
         sides = [next(found) if side is None else side for side in self.sides]
         return Bounds(tuple(low for low, _ in sides), tuple(high for _, high in sides))
