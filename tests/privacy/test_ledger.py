@@ -209,7 +209,7 @@ def test_a_reservation_is_held_in_every_ledger_above_and_freed_in_all():
             raise AssertionError("three quarters are reserved")
         own = Ledger(parent=account)
         own.spend(Epsilon.of(0.25), "counts")
-        with pytest.raises(BudgetError, match=r"only 0.5 left of what it reserved"):
+        with pytest.raises(BudgetError, match=r"only epsilon=0.5 left of what it reserved"):
             own.spend(Epsilon.of(0.6), "sums")
     assert top.spent == middle.spent == Epsilon.of(0.25)
     assert (top.remaining, middle.remaining) == (Epsilon.of(0.75), Epsilon.of(1.75))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.errors import BudgetError, LedgerError, MethodError, TooFewRecordsError, UnsettledWarning, warn
 from dpkmeans.privacy.durable.hash_chain import (
     BEGINNING,
@@ -32,7 +33,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     verify,
 )
 from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_units
-from dpkmeans.privacy.ledger import check_process, check_pure
+from dpkmeans.privacy.ledger import check_process, cost_of
 from dpkmeans.storage.json_files import sync_folder
 
 MAX_NAME = 200
@@ -277,8 +278,9 @@ class Account:
         if kind is None or issubclass(kind, TooFewRecordsError):
             self.settle()
 
-    def account(self, promised: Epsilon) -> AbstractContextManager[Account]:
+    def account(self, total: Epsilon | Privacy) -> AbstractContextManager[Account]:
         """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
+        promised = cost_of(Privacy(total) if isinstance(total, Epsilon) else total, Privacy(Epsilon(1))).pure
         if self.promised is None:
             unit = self.ledger.dataset(self.dataset).unit
             return self.ledger.account(self.dataset, promised=promised, note=self.note, unit=unit)
@@ -289,7 +291,8 @@ class Account:
     def record(self, spend: Spend) -> None:
         """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
         check_process(self._pid)
-        check_pure(spend)
+        if spend.rho is not None:
+            raise BudgetError(f"{spend.label!r} asks for rho={spend.rho}, but the data set counts pure epsilon.")
         with self._lock:
             epsilon = spend.epsilon
             if self.promised is None:
