@@ -32,8 +32,7 @@ from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid_cells import GridCells
-from dpkmeans.synopsis.settings import RECTANGLE_GRID
-from dpkmeans.synopsis.zoom import records_in, records_within
+from dpkmeans.synopsis.zoom import cells_a_side, records_in, records_within
 from dpkmeans.synopsis.zoom import rectangles as candidates
 
 BOXES = [box for name, box in made.BOXES.items() if name != "many"]
@@ -86,9 +85,9 @@ def block_sums(rng, box):
 
 
 def rectangles(rng, box):
-    wide = np.flatnonzero(box.unit_box)[:2]
+    wide = np.flatnonzero(box.unit_box)[:3]
     parts = np.ones(box.n_features, np.int64)
-    parts[wide] = RECTANGLE_GRID
+    parts[wide] = cells_a_side(len(wide))
     cells = GridCells(box.unit_box, np.ones_like(parts), parts[None, :])
     begin, end = candidates(len(wide))
     return lambda records: records_in(engine_of(records, box).answer(cells), begin, end)

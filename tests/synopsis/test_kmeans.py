@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.kmeans import assign, best_start, pad_with_uniform, simplified_silhouette, to_fixed_point
+from dpkmeans.synopsis.kmeans import (
+    assign,
+    best_start,
+    pad_with_uniform,
+    simplified_silhouette,
+    to_fixed_point,
+    with_mean,
+)
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -95,3 +102,13 @@ def test_the_silhouette_of_one_cluster_is_zero_and_others_lie_between_zero_and_o
     for k in (1, 2, 5, 50):
         score = simplified_silhouette(points, to_fixed_point(points, best_start(points, k, np.random.default_rng(0))))
         assert score == 0.0 if k == 1 else 0.0 <= score <= 1.0
+
+
+def test_the_mean_of_one_point_is_no_second_point_a_rounding_error_away():
+    """Lloyd's algorithm would move between the two for ever."""
+    place = np.random.default_rng(0).random((1, 31))
+    for weight in np.random.default_rng(1).random(200) * 700:
+        points = WeightedPoints(np.repeat(place, 2, axis=0), np.array([weight, weight / 3]))
+        assert len(np.unique(with_mean(points).points, axis=0)) == 1
+    apart = WeightedPoints(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([3.0, 1.0]))
+    assert with_mean(apart).points[2].tolist() == [0.25, 0.0]

@@ -21,7 +21,7 @@ from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
-from dpkmeans.synopsis.kmeans import best_start, to_fixed_point
+from dpkmeans.synopsis.kmeans import best_start, to_fixed_point, with_mean
 from dpkmeans.synopsis.recentre import learn_radius, recentre
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
@@ -42,6 +42,7 @@ class Hyperplanes:
     threshold_offset: float = settings.THRESHOLD_OFFSET
     max_directions: int = settings.MAX_DIRECTIONS
     overclustering: float = settings.OVERCLUSTERING
+    spare: int = 0  # places among the k that are left for the mean of all, where fewer than k clusters may be told
 
     passes = 5
 
@@ -50,21 +51,23 @@ class Hyperplanes:
     ) -> Built:
         """Means of somewhat more than k clusters in the engine's unit coordinates, weighted by their noisy counts."""
         n = total.value
-        wanted_k, k = k, fewer(k, n, epsilon, int(np.count_nonzero(view.half)))
+        d = max(int(np.count_nonzero(view.half)), 1)
+        middle, left = self._known_middle(view), epsilon
+        paid = epsilon if middle is None or view.mean is None else epsilon + view.mean.epsilon
+        wanted_k, k = k, fewer(k - self.spare, n * float(paid) / d) if self.spare else k
         seen = view.squeezed()
         if k == 1:
             mean = self._middle(seen, epsilon, ledger=ledger, rng=rng)
             return Built(WeightedPoints(seen.place(mean[None, :]), np.array([n])), signal=1)
-        d = max(int(np.count_nonzero(view.half)), 1)
-        wanted = math.sqrt(cube_variance(d)) / (settings.MIDDLE_DEVIATION * n * float(epsilon))
-        middle_epsilon = epsilon.share(min(max(self.middle_share, wanted), settings.MAX_MIDDLE_SHARE))
-        left = epsilon - middle_epsilon
+        if middle is None:
+            wanted = math.sqrt(cube_variance(d)) / (settings.MIDDLE_DEVIATION * n * float(epsilon))
+            middle_epsilon = epsilon.share(min(max(self.middle_share, wanted), settings.MAX_MIDDLE_SHARE))
+            middle, left = self._middle(seen, middle_epsilon, ledger=ledger, rng=rng), epsilon - middle_epsilon
         spread_epsilon, radius_epsilon = left.share(self.spread_share), left.share(self.radius_share)
         sides_epsilon = left.share(self.sides_share)
         means_epsilon = left - spread_epsilon - radius_epsilon - sides_epsilon
         box = seen.bounds.unit_box
 
-        middle = self._middle(seen, middle_epsilon, ledger=ledger, rng=rng)
         m = round(math.log2(max(2 * n * float(sides_epsilon), 2.0)))
         m = min(max(m, settings.MIN_DIRECTIONS), self.max_directions, d)
         directions = _random_directions(box, m, rng.generator)
@@ -89,11 +92,14 @@ class Hyperplanes:
         moved = recentre(seen, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
         weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)
         found = WeightedPoints.of(seen.place(moved.centroids), weights)
-        if len(found.points) < wanted_k:  # a free place for the mean of all: then the fit is no worse than it
-            mean = np.average(found.points, axis=0, weights=found.weights)[None, :]
-            least = settings.PADDING_WEIGHT * float(found.weights.sum())
-            found = WeightedPoints(np.concatenate([found.points, mean]), np.append(found.weights, least))
-        return Built(found, signal=k)
+        return Built(with_mean(found) if len(found.points) < wanted_k else found, signal=k)
+
+    def _known_middle(self, view: View) -> FloatArray | None:
+        """The mean that a zoom has released already, in coordinates of the squeezed view, if it is good enough."""
+        wide = view.half > 0
+        if view.mean is None or np.mean(view.mean.deviation[wide] / view.half[wide]) > settings.MAX_MIDDLE_DEVIATION:
+            return None
+        return view.squeezed().into(view.mean.place)
 
     def _middle(self, view: Asked, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
         """The noisy mean of all records, shrunk towards the middle of the box."""
@@ -127,14 +133,11 @@ class Hyperplanes:
         return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
 
 
-def fewer(k: int, n: float, epsilon: Epsilon, n_features: int) -> int:
-    """How many of k means can be told from noise: each needs N·ε in proportion to the number of features.
-
-    With a weak signal one place of the k is left for the mean of all.
-    """
-    paid = n * float(epsilon) / max(n_features, 1)
-    most = k if paid / k >= settings.MIN_MEANS_SIGNAL else k - 1
-    return max(min(most, int(paid / settings.RECORDS_PER_CLUSTER)), 1)
+def fewer(k: int, paid: float) -> int:
+    """How many of k means can be told from noise, if N·ε is `paid` per feature for all of them."""
+    if paid < settings.RECORDS_PER_TWO:
+        return 1
+    return max(min(k, int(paid / settings.RECORDS_PER_CLUSTER)), 1)
 
 
 def _random_directions(box: FloatArray, m: int, rng: np.random.Generator) -> FloatArray:

@@ -70,6 +70,24 @@ def pad_with_uniform(points: WeightedPoints, k: int, box: FloatArray, rng: np.ra
     return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
 
 
+def with_mean(points: WeightedPoints) -> WeightedPoints:
+    """The points and their mean, with almost no weight, in a place that is free: then a fit is no worse than the mean.
+
+    One point is its own mean; but for rounding, which Lloyd's algorithm would not come to rest on.
+    """
+    if len(np.unique(points.points, axis=0)) == 1:
+        return points
+    mean = np.average(points.points, axis=0, weights=points.weights)[None, :]
+    weight = PADDING_WEIGHT * float(points.weights.sum())
+    return WeightedPoints(np.concatenate([points.points, mean]), np.append(points.weights, weight))
+
+
+def condense(points: WeightedPoints, k: int, rng: np.random.Generator) -> WeightedPoints:
+    """The means of k clusters of the points, with their weights."""
+    end = to_fixed_point(points, best_start(points, k, rng))
+    return WeightedPoints.of(end.centroids, end.sizes)
+
+
 def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restarts: int = RESTARTS) -> FloatArray:
     """Of several k-means++ starts, the one, shape (k, d), whose fixed point has the lowest cost on the synopsis itself.
 

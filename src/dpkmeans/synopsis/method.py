@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -25,6 +26,7 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad_with_uniform, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
 from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
@@ -120,10 +122,12 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     d = int(np.count_nonzero(engine.bounds.unit_box))
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
-    view = View.of(engine)
+    view, left = View.of(engine), ledger.remaining
     if method.zoom:
-        view = zoom(view, Budget(before, n_records), ledger=ledger, rng=rng)
-    plan = make_plan(ledger.remaining, n_records, k, d, recentre=method.recentre)
+        means = isinstance(make_plan(left, n_records, k, d).builder, Hyperplanes)
+        view = zoom(view, Budget(before, n_records, math.sqrt(total.variance), means), ledger=ledger, rng=rng)
+    spent = left - ledger.remaining
+    plan = make_plan(ledger.remaining, n_records, k, d, zoom=spent, recentre=method.recentre)
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last

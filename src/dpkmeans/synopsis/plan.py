@@ -37,13 +37,18 @@ def least_signal(n_features: int) -> float:
     return max(settings.MIN_SIGNAL, settings.RECORDS_PER_CLUSTER * n_features)
 
 
-def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, recentre: bool = True) -> Plan:
-    """The plan for `epsilon`, which is what is left after the number of records was paid for."""
-    signal = n_records * float(epsilon) / k
+def make_plan(
+    epsilon: Epsilon, n_records: float, k: int, n_features: int, *, zoom: Epsilon | None = None, recentre: bool = True
+) -> Plan:
+    """The plan for `epsilon`, which is what is left after the number of records, and a zoom, were paid for.
+
+    What is planned is the same whatever the zoom has cost.
+    """
+    signal = n_records * float(epsilon if zoom is None else epsilon + zoom) / k
     weak = signal / max(n_features, 1) < settings.MIN_MEANS_SIGNAL
     least = settings.MIN_ALWAYS_HYPERPLANE_FEATURES if weak else settings.MIN_HYPERPLANE_FEATURES
     if n_features >= least:
-        builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE) if weak else Hyperplanes()
+        builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE, spare=1) if weak else Hyperplanes()
         if not recentre or weak:
             return Plan(builder, epsilon, None)
         last = epsilon.share(settings.HYPERPLANE_RECENTRE_SHARE)
@@ -56,7 +61,8 @@ def make_plan(epsilon: Epsilon, n_records: float, k: int, n_features: int, *, re
     reach = wider * settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
     grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1), settings.MIN_RECENTRE_SIGNAL)
     if not recentre or signal < (grid_signal if as_grid else settings.TREE_RECENTRE_SIGNAL):
-        return Plan(Grid() if as_grid else Tree(), epsilon, None, reach=reach)
+        spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0
+        return Plan(Grid() if as_grid else Tree(spare=spare), epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
         return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)

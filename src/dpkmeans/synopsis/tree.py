@@ -20,6 +20,7 @@ from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.consistency import blend
+from dpkmeans.synopsis.kmeans import condense, with_mean
 from dpkmeans.synopsis.posterior import posterior_means
 from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
@@ -38,6 +39,7 @@ class Tree:
     leaves_per_cluster: int = settings.TREE_LEAVES_PER_CLUSTER
     max_depth: int = settings.MAX_TREE_DEPTH
     offset_variance: float = settings.OFFSET_VARIANCE
+    spare: int = 0  # places among the k that are left for the mean of all
 
     passes = 2
 
@@ -65,7 +67,10 @@ class Tree:
         trust = self.offset_variance / (self.offset_variance + variance / n**2)
         moved = leaves.center + np.clip(offsets / n, -1.0, 1.0) * trust * leaves.half
         points = seen.place(moved, settings.BORDER_DOUBT * np.sqrt(variance) / n * leaves.half)
-        return Built(WeightedPoints.of(points, weights), signal=k)
+        found = WeightedPoints.of(points, weights)
+        if self.spare and k > self.spare:
+            found = with_mean(condense(found, k - self.spare, rng.generator))
+        return Built(found, signal=k)
 
 
 def leaves_of(cells: Halvings, depths: IntArray, prefixes: IntArray) -> Leaves:

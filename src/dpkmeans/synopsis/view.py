@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.engines.corner_check import check_corner
@@ -46,6 +47,11 @@ class Squeeze:
         """The upper corner in unit coordinates, shape (d,)."""
         return np.asarray(2 * (1 + self.border) * self.half / self.longest)
 
+    def into(self, points: FloatArray) -> FloatArray:
+        """Points (..., d) of the part in these coordinates; those outside end where the border begins."""
+        u = np.clip((points - self.center) / np.where(self.half > 0, self.half, 1.0), -1.0, 1.0)
+        return np.asarray((u + 1 + self.border) * self.half / self.longest)
+
     def back(self, points: FloatArray, doubt: FloatArray | float = 0.0) -> FloatArray:
         """Where points (m, d) in these coordinates come from; those in the border drawn in by up to `doubt` (m, d)."""
         scale = self.longest / np.where(self.half > 0, self.half, 1.0)
@@ -68,6 +74,15 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True)
+class NoisyMean:
+    """A released mean of all records (d,) in unit coordinates of the engine's box, its noise, and what it cost."""
+
+    place: FloatArray
+    deviation: FloatArray
+    epsilon: Epsilon
+
+
+@dataclass(frozen=True)
 class View:
     """The records of an engine, seen in `bounds`: a box in unit coordinates of the engine's own box.
 
@@ -77,6 +92,7 @@ class View:
     engine: Engine
     bounds: Bounds
     whole: bool
+    mean: NoisyMean | None = None
 
     @classmethod
     def of(cls, engine: Engine) -> View:
@@ -86,7 +102,7 @@ class View:
 
     def part(self, lower: FloatArray, upper: FloatArray) -> View:
         """The box from `lower` to `upper`, both (d,), in unit coordinates of the engine's box."""
-        return View(self.engine, Bounds(tuple(lower.tolist()), tuple(upper.tolist())), whole=False)
+        return View(self.engine, Bounds(tuple(lower.tolist()), tuple(upper.tolist())), False, self.mean)
 
     @property
     def n_features(self) -> int:
@@ -139,6 +155,10 @@ class SqueezedView:
         """The query's table in these coordinates."""
         return self.engine.answer(query if self.squeeze is None else SqueezedQuery(query, self.squeeze))
 
+    def into(self, points: FloatArray) -> FloatArray:
+        """Points (..., d) of the engine's box in these coordinates."""
+        return points if self.squeeze is None else self.squeeze.into(points)
+
     def place(self, points: FloatArray, doubt: FloatArray | float = 0.0) -> FloatArray:
         """Points (m, d) in unit coordinates of the engine's box; in the border drawn in by up to `doubt` (m, d)."""
         return points if self.squeeze is None else self.engine.bounds.clip_unit(self.squeeze.back(points, doubt))
@@ -148,6 +168,7 @@ class SqueezedView:
 class SqueezedQuery:
     """`query` about all records in coordinates of a view whose border holds everything outside; see `View.squeeze`."""
 
+    moves: ClassVar[bool] = True  # a record beyond the corner ends in the border, where `query` need not reach a bound
     query: Query
     squeeze: Squeeze
 

@@ -8,7 +8,7 @@ more they are nested around a noisy mean.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid_cells import GridCells, positions
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
-from dpkmeans.synopsis.view import View
+from dpkmeans.synopsis.view import NoisyMean, View
 from dpkmeans.synopsis.zoom_cells import Shells
 
 
@@ -33,6 +33,13 @@ class Budget:
 
     epsilon: Epsilon
     n: float
+    deviation: float = 0.0  # of that number
+    means: bool = False  # whether the mean that a zoom releases is of use later on: then it may cost more
+
+    @property
+    def sure(self) -> float:
+        """So many records there are, most probably, at least."""
+        return max(self.n - settings.COUNT_DOUBT * self.deviation, 0.0)
 
     def share(self, needed: float, least: float, most: float) -> float:
         """The part of ε for which N·ε times it is what is `needed`, between two limits."""
@@ -48,12 +55,13 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
     wide = int(np.count_nonzero(view.bounds.unit_box))
     if wide == 0:
         return view
-    look = _among_rectangles if wide <= settings.MAX_RECTANGLE_FEATURES else _around_mean
+    look = _among_rectangles if wide in settings.RECTANGLES else _around_mean
     before = ledger.remaining
+    limit = settings.MAX_MIDDLE_SHARE if budget.means else settings.MAX_ZOOM_SHARE
     for _ in range(settings.MAX_ZOOMS):
         view, again = look(view, budget, ledger=ledger, rng=rng)
         spent = (before - ledger.remaining).nano / budget.epsilon.nano
-        if not again or spent > settings.MAX_ZOOM_SHARE:
+        if not again or spent > limit:
             break
     return view
 
@@ -79,7 +87,8 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     wide = np.flatnonzero(box)
     begin, end = rectangles(len(wide))
     parts = np.ones(len(box), np.int64)
-    parts[wide] = settings.RECTANGLE_GRID
+    grid = cells_a_side(len(wide))
+    parts[wide] = grid
     share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
     noise = budget.noise(share, len(begin))
     if noise > settings.MAX_ZOOM_NOISE:
@@ -89,28 +98,32 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     everything = Shells(view.center, view.half[None, :])
     table = view.engine.answer(cells) if view.whole else view.answer_split(cells, everything)
     held = records_in(table, begin, end)
-    halvings = log2(settings.RECTANGLE_GRID / (end - begin)).mean(axis=1)
+    halvings = log2(grid / (end - begin)).mean(axis=1)
     price = min(
         settings.RECTANGLE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
-        (settings.MAX_PRICE - noise) * budget.n / float(halvings.max()),
+        max(settings.MAX_PRICE * budget.sure - noise * budget.n, 0.0) / float(halvings.max()),
     )
     chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
     lower, upper = np.zeros(len(box)), box.copy()
-    lower[wide] = begin[chosen] / settings.RECTANGLE_GRID * box[wide]
-    upper[wide] = end[chosen] / settings.RECTANGLE_GRID * box[wide]
-    again = bool(((end - begin)[chosen] <= settings.ZOOM_AGAIN * settings.RECTANGLE_GRID).any())
+    lower[wide] = begin[chosen] / grid * box[wide]
+    upper[wide] = end[chosen] / grid * box[wide]
+    again = bool((end - begin == (end - begin).min())[chosen].any())
     return view.part(view.place(lower), view.place(upper)), again
+
+
+def cells_a_side(n_features: int) -> int:
+    """Of the grid that rectangles in so many features are made of."""
+    return settings.RECTANGLES[n_features][0]
 
 
 def rectangles(n_features: int) -> tuple[IntArray, IntArray]:
     """First and one past the last cell of every candidate in each feature, (m, d) each; the first is the whole."""
-    grid = settings.RECTANGLE_GRID
+    grid, lengths, overlap = settings.RECTANGLES[n_features]
     intervals: list[tuple[int, int]] = []
-    for i in range(settings.RECTANGLE_LENGTHS):
-        length = round(grid * math.sqrt(math.ldexp(1.0, -i)))
-        steps = max(round(settings.RECTANGLE_OVERLAP * (grid - length) / length), 1 if length < grid else 0)
+    for length in lengths:
+        steps = max(round(overlap * (grid - length) / length), 1 if length < grid else 0)
         starts = np.unique(np.rint(np.linspace(0, grid - length, steps + 1)).astype(np.int64))
         intervals.extend((start, start + length) for start in starts.tolist())
     both = np.array(intervals)[positions(np.full(n_features, len(intervals)))]
@@ -122,7 +135,7 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
 
     A record is in one cell, hence adds 0 or 1 to each rectangle: no score is moved by more than 1, in one direction.
     """
-    d, grid = begin.shape[1], settings.RECTANGLE_GRID
+    d, grid = begin.shape[1], cells_a_side(begin.shape[1])
     cells = reveal(table, why="stays exact")[: grid**d, 0].reshape((grid,) * d)
     below = np.zeros((grid + 1,) * d, np.int64)
     below[(slice(1, None),) * d] = cells
@@ -141,11 +154,19 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
 def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
     d = int(np.count_nonzero(view.half))
     entry = math.sqrt(cube_variance(d))
-    mean_share = budget.share(entry / settings.MEAN_DEVIATION, settings.MIN_MEAN_SHARE, settings.MAX_MEAN_SHARE)
+    most = min(settings.MAX_MIDDLE_SHARE, ledger.remaining.nano / budget.epsilon.nano / 2)
+    mean_share = budget.share(
+        entry / (settings.MIDDLE_DEVIATION if budget.means else settings.MEAN_DEVIATION),
+        settings.MIN_MEAN_SHARE,
+        most if budget.means else settings.MAX_MEAN_SHARE,
+    )
     share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_NESTED_SHARE, settings.MAX_NESTED_SHARE)
     deviation = entry / (mean_share * float(budget.epsilon) * budget.n)  # of the mean, in half sides
     noise = budget.noise(share, settings.NESTED_BOXES)
-    if deviation > settings.MAX_MEAN_DEVIATION or noise > settings.MAX_ZOOM_NOISE:
+    useless = settings.MAX_MIDDLE_DEVIATION if budget.means else settings.MAX_MEAN_DEVIATION
+    if budget.means and budget.n * float(budget.epsilon) < settings.MIN_MEANS_ZOOM * d:
+        return view, False
+    if deviation > useless or noise > settings.MAX_NESTED_NOISE:
         return view, False
     mean_epsilon, epsilon = budget.epsilon.share(mean_share), budget.epsilon.share(share)
     halvings: FloatArray = np.arange(settings.NESTED_BOXES) / 2
@@ -156,10 +177,11 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
     offset = np.clip(noisy[1:] / UNIT / budget.n, -1.0, 1.0)
     trust = max(0.0, 1 - deviation**2 / max(float(np.mean(offset[half > 0] ** 2)), 1e-300))
     center = view.center + trust * offset * half
+    view = replace(view, mean=NoisyMean(center, deviation * half, mean_epsilon))
     held = records_within(view.engine.answer(Shells(center, scales[:, None] * half)))
     price = min(
         settings.NESTED_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
-        settings.MAX_PRICE * budget.n / float(halvings.max()),
+        settings.MAX_PRICE * budget.sure / float(halvings.max()),
     )
     chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
     if chosen == 0:
