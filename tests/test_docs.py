@@ -85,10 +85,7 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch, capsys):
     frame = pd.DataFrame({"customer_id": range(2000), "age": rng.normal(40, 9, 2000).round(1)})
     frame = frame.assign(income=1000 * frame["age"], region=rng.choice(["N", "S", "E"], 2000))
     frame.to_csv("customers.csv", index=False)
-    text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    commands = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ").splitlines()
-    commands = [line for line in commands if line.startswith("dpkmeans ")]
+    commands, codes = examples_of(ROOT / "README.md")
     assert len(commands) >= 8
     for command in commands:
         assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
@@ -97,10 +94,40 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch, capsys):
             Path("schema.toml").write_text(SCHEMA, "utf-8")
     assert len(pd.read_csv("clusters.csv").merge(frame, on="customer_id")) == len(frame)
     names: dict[str, Any] = {"frame": frame}
-    for code in (block for kind, block in blocks if kind == "python"):
+    for code in codes:
         exec(code, names)  # noqa: S102 (our own examples)
     assert "Proved: 1-differential privacy" in capsys.readouterr().out
     assert names["release"].epsilon_spent == 1.0
+
+
+def examples_of(page: Path) -> tuple[list[str], list[str]]:
+    """The commands on a page, and its blocks of Python code."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    lines = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("dpkmeans ")], [
+        block for kind, block in blocks if kind == "python"
+    ]
+
+
+def test_the_examples_of_the_page_on_persons_run(tmp_path, monkeypatch, capsys):
+    from dpkmeans.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    visits = pd.DataFrame({"patient": rng.integers(0, 900, 3000), "x": rng.random(3000), "y": rng.random(3000)})
+    visits.to_parquet("visits.parquet")
+    commands, (code,) = examples_of(DOCS / "persons.md")
+    assert [command.split()[1] for command in commands] == ["plan", "ledger", "fit", "fit", "ledger"]
+    said = []
+    for command in commands:
+        assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+        said.append(" ".join(capsys.readouterr().out.split()))
+    assert "all rows of one person (at most 5 of which count)" in said[2]
+    assert "all rows of one person (whose mean counts)" in said[3]
+    assert re.search(r"visits person 2 1\.5 0\.5", said[4]), said[4]
+    exec(code, {"visits": visits})  # noqa: S102 (our own example)
+    shown = " ".join(line.removeprefix("# ") for line in code.splitlines() if line.startswith("# "))
+    assert shown in " ".join(capsys.readouterr().out.split())
 
 
 def documented() -> dict[str, Any]:

@@ -173,7 +173,8 @@ def _opened(request: FitRequest, X: Any, schema: Schema | None, budget: UnitBudg
     if budget.door is None:
         return open_data(X, request.engine, schema=schema, nulls=request.nulls)
     with_ids, columns = schema_with_ids(X, schema, budget.door)
-    return open_data(columns, request.engine, schema=with_ids, nulls=request.nulls, door=budget.door)
+    opened = open_data(columns, request.engine, schema=with_ids, nulls=request.nulls, door=budget.door)
+    return replace(opened, named=schema is not None or columns is not X)
 
 
 def _method(request: FitRequest) -> Method:
@@ -267,11 +268,11 @@ def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
             "bounds were given, and an estimate of them was asked for.",
             hint="Give {bounds} or {bounds_epsilon}, not both. With public bounds nothing is spent on them.",
         )
-    if isinstance(request.unit, Person):
+    if isinstance(request.unit, Person) and request.unit.at_most == "auto":
         raise BoundsError(
-            "an estimate of the bounds counts rows, before it is known which of a person's rows count.",
+            "needs to know how many rows of a person count.",
             parameter="bounds_epsilon",
-            hint="Give {bounds} that are known without looking at the data.",
+            hint="Give {at_most} a number, or give {bounds}.",
         )
     share = Epsilon.of(request.bounds_epsilon, "bounds_epsilon")
     if request.epsilon is not None and share.nano >= Epsilon.of(request.epsilon).nano:
@@ -326,6 +327,6 @@ def _bounds(request: FitRequest, data: OpenedData, schema: Schema | None) -> Bou
     if not (isinstance(request.bounds, str) and request.bounds == FROM_DATA):
         return Bounds.of(request.bounds, data.n_features)
     try:
-        return bounds_around(data.survey, data.n_features)
+        return bounds_around(data.survey_of_rows or data.survey, data.n_features)
     except BoundsError as error:
         raise DataError(error.message, hint=error.hint) from None

@@ -8,7 +8,7 @@ from tests.engines.clusters import dask_client, spark_session, why_no_spark
 from tests.persons.test_doors import after_door, visits, write_csv, write_parquet
 
 from dpkmeans import DPKMeans, Person
-from dpkmeans.data.source import Files
+from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines.config import Dask, Spark
 from dpkmeans.errors import DataError
 
@@ -41,6 +41,7 @@ def check(collection, engine, folder):
         assert np.array_equal(after_door(collection(FRAME), unit, engine), expected)
         parquet = Files(write_parquet(FRAME, folder / "v", 3), ("who", "x", "y"))
         assert np.array_equal(after_door(parquet, unit, engine), expected)
+        assert np.array_equal(after_door(FRAME, unit, engine), expected), "sent from here"
         gone = FRAME[FRAME.who != 3]
         assert np.array_equal(after_door(collection(gone), unit, engine), after_door(gone, unit))
         texts = FRAME.assign(who=[f"p-{who}" for who in FRAME.who])
@@ -52,6 +53,13 @@ def check(collection, engine, folder):
         found = DPKMeans(3, **OPTIONS, unit=unit, engine=engine).fit(records).release_
         assert np.array_equal(found.centroids, expected.centroids)
         assert (found.spends, found.guarantee) == (expected.spends, expected.guarantee)
+    options = {**OPTIONS, "bounds": None, "bounds_epsilon": 1.0, "scale": "box", "epsilon": 20.0}
+    for unit in UNITS:
+        expected = DPKMeans(3, **options, unit=unit).fit(FrameSource(FRAME, ("x", "y"))).release_
+        for records in (FrameSource(collection(FRAME), ("x", "y")), Files(folder / "v", ("x", "y"))):
+            found = DPKMeans(3, **options, unit=unit, engine=engine).fit(records).release_
+            assert np.array_equal(found.centroids, expected.centroids)
+            assert (found.bounds, found.spends) == (expected.bounds, expected.spends)
     missing = FRAME.assign(who=FRAME.who.astype(str).where(FRAME.index != 9, None))
     for unit in (Person("who", at_most=2), Person("who", at_most="auto")):
         with pytest.raises(DataError, match="rows without an id"):

@@ -25,7 +25,7 @@ from dpkmeans.engines import persons
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.persons import Door
-from dpkmeans.errors import BoundsError, BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
+from dpkmeans.errors import BudgetError, DataError, MethodError, SchemaError, TooFewRecordsError
 from dpkmeans.kernels.persons import more_of
 from dpkmeans.methods.persons import schema_with_ids
 
@@ -194,6 +194,20 @@ def test_the_spooled_rows_are_gone_after_the_fit(tmp_path, monkeypatch):
     assert list((tmp_path / "spool").iterdir()) == []
 
 
+def test_the_spooled_rows_are_gone_after_an_error_that_somebody_holds(tmp_path, monkeypatch):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spool"))
+    (tmp_path / "spool").mkdir()
+    frame = visits().astype({"who": object})
+    frame.loc[3999, "who"] = None
+    folder = write_parquet(frame.astype({"who": "Int64"}), tmp_path / "v", 2)
+    with pytest.raises(DataError, match="rows without an id") as held:
+        DPKMeans(3, epsilon=1.0, bounds=(0, 1), unit=Person("who", at_most=3)).fit(Files(folder))
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert held.value is not None
+
+
 def test_rows_without_an_id_are_refused_with_the_place_or_count_as_persons(tmp_path):
     frame = visits().astype({"who": object})
     frame.loc[3:5, "who"] = None
@@ -290,7 +304,6 @@ def test_ids_are_no_feature_and_are_found_beside_a_schema():
     [
         ({"unit": "person"}, MethodError, "must be Row"),
         ({"unit": Person("who", at_most=2), "n_records": 10}, MethodError, "n_records cannot be given"),
-        ({"unit": Person("who", at_most=2), "bounds_epsilon": 0.1, "bounds": None}, BoundsError, "bounds_epsilon"),
         ({"unit": Person("nobody", at_most=2)}, DataError, "no column 'nobody'"),
         ({"unit": Person("who", at_most=10**6), "epsilon": 1e-9}, BudgetError, "1000000-th part"),
     ],

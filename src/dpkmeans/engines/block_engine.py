@@ -101,6 +101,10 @@ class BlockEngine(ABC):
         """The query's table, summed over all records."""
         return Exact(self._pass(Ask(query)), query.sensitivity)
 
+    def over(self, task: Task[A]) -> A:
+        """The answer of a task over all blocks, as it is."""
+        return self._pass(task)
+
     def costs(self, candidates: FloatArray) -> Exact[IntArray]:
         """Cost of each of m centroid sets, shape (m, k, d) -> (m,), in whole grid steps; see `Engine`."""
         if self.n_features > MAX_COST // MAX_RECORDS and self._count() > MAX_COST // self.n_features:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -19,7 +20,7 @@ from dpkmeans.engines.block_engine import BlockEngine
 from dpkmeans.engines.cluster import Connection
 from dpkmeans.engines.config import Dask, Spark, Stream
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.engines.persons import Door, ids_left_out
+from dpkmeans.engines.persons import Door, OverKept, ids_left_out
 from dpkmeans.engines.survey import (
     BatchTask,
     Survey,
@@ -49,19 +50,21 @@ class OpenedData:
 
     `chunks` reads them here, some at a time, shape (n, d) each; None where they stay on other machines, as those of a
     `collection` do. `reach` makes sure that the workers are there, if there are any, and `close` lets go of them; so
-    does the engine's. `survey` asks the records as they are, before there is a box. `named` says that the caller named
-    the columns, or that none has a name.
+    does the engine's. `survey` asks the records as they are, before there is a box: with persons, those that count, and
+    `survey_of_rows` all rows, which is not private. `named` says that the caller named the columns, or that none has a
+    name.
     """
 
     n_features: int
     names: tuple[str, ...] | None
-    engine: Callable[[Bounds], BlockEngine]
+    engine: Callable[..., BlockEngine]
     survey: Survey
     records: AnyArray | None = None
     chunks: Callable[[], Iterator[AnyArray]] | None = None
     reach: Callable[[], None] = _nothing
     close: Callable[[], None] = _nothing
     named: bool = True
+    survey_of_rows: Survey | None = None
     collection: Collection | None = None
 
 
@@ -84,7 +87,7 @@ def open_data(
     forced = as_engine(engine)  # refuses what is no engine before the records are read
     opened = _open(open_records(X, columns, schema=schema, nulls=nulls), forced, door)
     if door is not None:
-        opened = without_ids(opened)
+        opened = without_ids(opened, door)
     named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns
     has_names = opened.names is not None or isinstance(X, str | Path | Files)
     return replace(opened, named=schema is not None or named_by is not None or not has_names)
@@ -128,7 +131,7 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None, door: D
 
     connection = Connection(spec) if isinstance(spec, Dask | Spark) else None
 
-    def engine(bounds: Bounds) -> BlockEngine:
+    def engine(bounds: Bounds, door: Door | None = door) -> BlockEngine:
         if isinstance(spec, Stream):
             from dpkmeans.engines.stream import StreamEngine
 
@@ -138,12 +141,12 @@ def _of_source(opened: Opened, spec: Stream | Dask | Spark | str | None, door: D
             from dpkmeans.engines.dask import DaskEngine
 
             assert connection is not None
-            return DaskEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection))
+            return DaskEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection, door))
         if isinstance(spec, Spark):
             from dpkmeans.engines.spark import SparkEngine
 
             assert connection is not None
-            return SparkEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection))
+            return SparkEngine.of_source(connection.open(), source, bounds, door, **_options(spec, connection, door))
         return MemoryEngine.of_source(source if door is None else door.hold(source, bounds), bounds)
 
     def survey(task: BatchTask[A]) -> A:
@@ -168,10 +171,10 @@ def _of_dask(found: Collection, forced: Any, door: Door | None) -> OpenedData:
     spec = forced or Dask()
     connection = Connection(spec)
 
-    def engine(bounds: Bounds) -> BlockEngine:
+    def engine(bounds: Bounds, door: Door | None = door) -> BlockEngine:
         from dpkmeans.engines.dask import DaskEngine
 
-        return DaskEngine.of_collection(connection.open(), found, bounds, door, **_options(spec, connection))
+        return DaskEngine.of_collection(connection.open(), found, bounds, door, **_options(spec, connection, door))
 
     def survey(task: BatchTask[A]) -> A:
         return over_dask_collection(task, connection.open(), found, spec.worker_timeout)
@@ -184,10 +187,10 @@ def _of_spark(found: Collection, forced: Any, door: Door | None) -> OpenedData:
     spec = forced or Spark(session=found.records.sparkSession)
     connection = Connection(spec)
 
-    def engine(bounds: Bounds) -> BlockEngine:
+    def engine(bounds: Bounds, door: Door | None = door) -> BlockEngine:
         from dpkmeans.engines.spark import SparkEngine
 
-        return SparkEngine.of_frame(connection.open(), found, bounds, door, **_options(spec, connection))
+        return SparkEngine.of_frame(connection.open(), found, bounds, door, **_options(spec, connection, door))
 
     def survey(task: BatchTask[A]) -> A:
         return over_spark_frame(task, connection.open(), found, spec.worker_timeout)
@@ -196,25 +199,36 @@ def _of_spark(found: Collection, forced: Any, door: Door | None) -> OpenedData:
     return OpenedData(found.n_features, found.names, engine, survey, reach=reach, close=close, collection=found)
 
 
-def without_ids(opened: OpenedData) -> OpenedData:
-    """The same records without the ids behind their features. What an engine holds has passed the door."""
+def without_ids(opened: OpenedData, door: Door) -> OpenedData:
+    """The same records without the ids behind their features. What an engine holds has passed the door.
+
+    So has what a survey asks, which must be a question about cells.
+    """
     chunks, survey = opened.chunks, opened.survey
 
-    def asked(task: BatchTask[A]) -> A:
+    def of_rows(task: BatchTask[A]) -> A:
         return survey(ids_left_out(task))
+
+    def asked(task: Any) -> Any:
+        over = OverKept(task)
+        with closing(opened.engine(over.bounds, door.looking(task.cells))) as engine:
+            return engine.over(over)
 
     return replace(
         opened,
         n_features=opened.n_features - WORDS,
         names=None if opened.names is None else opened.names[:-WORDS],
         survey=asked,
+        survey_of_rows=of_rows,
         records=None,
         chunks=None if chunks is None else lambda: (chunk[:, :-WORDS] for chunk in chunks()),
     )
 
 
-def _options(spec: Dask | Spark, connection: Connection) -> dict[str, Any]:
-    return {"watch": spec.watch, "on_close": connection.close, "worker_timeout": spec.worker_timeout}
+def _options(spec: Dask | Spark, connection: Connection, door: Door | None) -> dict[str, Any]:
+    """Those of an engine. One for a look at the rows leaves the connection open."""
+    on_close = None if door is not None and door.look is not None else connection.close
+    return {"watch": spec.watch, "on_close": on_close, "worker_timeout": spec.worker_timeout}
 
 
 def _to_send(source: Source) -> Source:

@@ -171,7 +171,6 @@ def spark_blocks(rows: Any, shuffle: Shuffle, door: Door, job: Callable[[Callabl
     grouped = rows.groupByKey(shuffle.n_parts, lambda part: part).mapPartitionsWithIndex(group)
     histogram = None
     if door.asks:
-        grouped = grouped.persist()
         failures = grouped.filter(lambda one: isinstance(one, Failed))
         for failed in job(lambda: failures.take(1)):
             raise failed.error

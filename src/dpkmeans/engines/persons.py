@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dpkmeans.core.unit import AUTO, Person
 from dpkmeans.data.grouping import GridArray, PersonFiles, file_numbers
 from dpkmeans.data.ids import MISSING, WORDS, PersonId, join_words
 from dpkmeans.data.source import Batch, Nulls, Piece, Source
+from dpkmeans.engines.block_tasks import Block
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.kernels.persons import Grouped, Sums, at_most, group, more_of, person_hashes, row_hashes
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100)
 """Numbers of rows per person to choose from: public, and close enough that the next one is seldom twice as many."""
 
-_ROWS = 2**17
+_NUMBERS = 2**20  # of rows that are read at once
 
 A = TypeVar("A")
 Choose = Callable[[Exact[IntArray]], int]
@@ -55,12 +56,14 @@ class PersonRows:
 class Door:
     """What becomes of the rows of a person: the unit, the key, and how `at_most="auto"` is chosen, on the driver.
 
-    Batches come with the four parts of the id behind their features; see `data.ids`.
+    Batches come with the four parts of the id behind their features; see `data.ids`. `look` says what of a row passes
+    where there is no box yet: whole numbers, shape (n, w), in place of grid points.
     """
 
     unit: Person
     key: bytes
     choose: Choose | None = None
+    look: Callable[[Batch], IntArray] | None = None
 
     @property
     def column(self) -> PersonId:
@@ -69,11 +72,18 @@ class Door:
 
     def rows(self, batch: Batch, bounds: Bounds, nulls: Nulls) -> PersonRows:
         """The rows of a batch on the grid. Whether ids may be missing was seen to when they were read."""
-        columns = batch.columns
-        ids = join_words(columns[len(columns) - WORDS :])
-        block = pack_batch(Batch(columns[: len(columns) - WORDS], batch.place), bounds, nulls)
-        points = block.rows(np.arange(block.n)).astype(np.float64)
-        return PersonRows(ids, np.rint(points * GRID).astype(np.int32))
+        ids = join_words(batch.columns[len(batch.columns) - WORDS :])
+        features = without_id(batch)
+        if self.look is None:
+            return PersonRows(ids, steps_of(pack_batch(features, bounds, nulls)).astype(np.int32))
+        if nulls == "refuse":
+            features.refuse_missing()
+        return PersonRows(ids, self.look(features).astype(np.int32))
+
+    def looking(self, look: Callable[[Batch], IntArray]) -> Door:
+        """The same for a look at rows before there is a box. A mean takes one, so it sees one row of a person."""
+        unit = replace(self.unit, keep="one") if self.unit.keep == "mean" else self.unit
+        return replace(self, unit=unit, look=look)
 
     def group(self, rows: PersonRows) -> Grouped:
         """The rows by person."""
@@ -106,25 +116,29 @@ class Door:
 
     def hold(self, source: Source, bounds: Bounds) -> Source:
         """The records that count of a source that fits in memory."""
-        parts = (self.rows(batch, bounds, source.nulls) for batch in source.batches(_ROWS))
+        parts = (self.rows(batch, bounds, source.nulls) for batch in source.batches(_rows(source)))
         grouped = self.group(PersonRows.joined(parts, bounds.n_features))
         most = self.at_most(histogram_of([grouped]) if self.asks else None)
-        return self._source(source, (GridArray(self.kept([grouped], most)),), None)
+        return self._source(source, bounds, GridArray(self.kept([grouped], most)), None)
 
     def spill(self, source: Source, bounds: Bounds) -> Source:
         """The records that count, by way of files, in bounded memory even where one person has most of the rows."""
         n = sum(piece.n_rows or 0 for piece in source.pieces)
         files = PersonFiles(PersonFiles.files_for(n, bounds.n_features), bounds.n_features)
-        for batch in source.batches(_ROWS):
-            rows = self.rows(batch, bounds, source.nulls)
-            files.write(rows.ids, rows.steps, person_hashes(rows.ids, rows.steps, self.key, MISSING))
-        histogram = None
-        if self.asks:
-            histogram = sum((histogram_of(self._parts(files, path)) for path in files.files()), empty_histogram())
-        most = self.at_most(histogram)
-        for path in files.files():
-            files.keep(self.kept(self._parts(files, path), most))
-        return self._source(source, (files.piece(),), files)
+        try:
+            for batch in source.batches(_rows(source)):
+                rows = self.rows(batch, bounds, source.nulls)
+                files.write(rows.ids, rows.steps, person_hashes(rows.ids, rows.steps, self.key, MISSING))
+            histogram = None
+            if self.asks:
+                histogram = sum((histogram_of(self._parts(files, path)) for path in files.files()), empty_histogram())
+            most = self.at_most(histogram)
+            for path in files.files():
+                files.keep(self.kept(self._parts(files, path), most))
+        except BaseException:
+            files.close()  # at once: whoever holds the error holds this object
+            raise
+        return self._source(source, bounds, files.piece(), files)
 
     def _parts(self, files: PersonFiles, path: Path) -> Iterator[Grouped]:
         """The rows of a file by person, in parts of bounded size. Equal rows are in one of them."""
@@ -135,8 +149,23 @@ class Door:
             if grouped is not None:
                 yield grouped
 
-    def _source(self, source: Source, pieces: tuple[Piece, ...], keep: object) -> Source:
-        return replace(source, pieces=pieces, names=None, n_features=source.n_features - WORDS, keep=keep)
+    def _source(self, source: Source, bounds: Bounds, piece: Piece, keep: object) -> Source:
+        return replace(source, pieces=(piece,), names=None, n_features=bounds.n_features, keep=keep)
+
+
+def _rows(source: Source) -> int:
+    return max(_NUMBERS // source.n_features, 1024)
+
+
+def steps_of(block: Block) -> IntArray:
+    """The records of a block in whole grid steps, shape (n, d)."""
+    points = block.rows(np.arange(block.n)).astype(np.float64)
+    return np.rint(points * GRID).astype(np.int64)
+
+
+def without_id(batch: Batch) -> Batch:
+    """The features of a batch, without the parts of the id behind them."""
+    return Batch(batch.columns[: len(batch.columns) - WORDS], batch.place)
 
 
 def empty_histogram() -> IntArray:
@@ -172,7 +201,7 @@ class _WithoutIds(Generic[A]):
         return self.task.zero()
 
     def take(self, total: A, batch: Batch) -> A:
-        return self.task.take(total, Batch(batch.columns[: len(batch.columns) - WORDS], batch.place))
+        return self.task.take(total, without_id(batch))
 
     def add(self, a: A, b: A) -> A:
         return self.task.add(a, b)
@@ -181,3 +210,44 @@ class _WithoutIds(Generic[A]):
 def ids_left_out(task: BatchTask[A]) -> BatchTask[A]:
     """The same question to batches without the ids behind their features."""
     return _WithoutIds(task)
+
+
+class CellTask(Protocol[A]):
+    """A question to all batches, by way of whole numbers from 0 to 2^20 that stand for what it asks of a record."""
+
+    @property
+    def n_columns(self) -> int:
+        """How many there are for each record."""
+
+    def cells(self, batch: Batch) -> IntArray:
+        """Those of each record, shape (n, n_columns). Each record is looked at by itself."""
+
+    def zero(self) -> A:
+        """The answer over no records."""
+
+    def take_cells(self, total: A, cells: IntArray) -> A:
+        """`total` with these records added; it may be changed in place."""
+
+    def add(self, a: A, b: A) -> A:
+        """Two partial answers as one."""
+
+
+@dataclass(frozen=True)
+class OverKept(Generic[A]):
+    """A question to the blocks of an engine that holds cells of what passed the door."""
+
+    task: CellTask[A]
+
+    @property
+    def bounds(self) -> Bounds:
+        """A box in which a cell is a grid step."""
+        return Bounds((0.0,) * self.task.n_columns, (float(GRID),) * self.task.n_columns)
+
+    def zero(self) -> A:
+        return self.task.zero()
+
+    def take(self, total: A, block: Block) -> A:
+        return self.task.take_cells(total, steps_of(block))
+
+    def add(self, a: A, b: A) -> A:
+        return self.task.add(a, b)

@@ -7,7 +7,7 @@ come in parts, if equal rows are in the same part. Proof: proofs/persons.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.kernels.siphash import hash_words
 
-AT_ONCE = 2**21  # copies of rows that are ranked at once
+AT_ONCE = 2**23  # 64-bit words of copies of rows that are ranked at once: 64 MB
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,11 +60,11 @@ class Grouped:
         """The `m` copies of each person that come first in a lottery: the same as a value, in canonical order."""
         sizes = np.add.reduceat(self.counts, self.starts[:-1]) if len(self.ids) else np.empty(0, np.int64)
         person = np.repeat(np.arange(len(sizes)), np.diff(self.starts))
-        contested = np.flatnonzero((sizes[person] > m) & ~self.own)
-        if not contested.size:
+        contested = (sizes[person] > m) & ~self.own
+        if not contested.any():
             return self
-        rest = np.setdiff1d(np.arange(len(person)), contested, assume_unique=True)
-        rows, copies = self._drawn(contested, person, m)
+        rest = np.flatnonzero(~contested)
+        rows, copies = self._drawn(np.flatnonzero(contested), person, m)
         counts = np.concatenate([self.counts[rest], np.ones(len(rows), np.int64)])
         rows, copies = np.concatenate([rest, rows]), np.concatenate([self.copies[rest], copies])
         order = np.lexsort((copies, rows))
@@ -75,21 +75,18 @@ class Grouped:
     def _drawn(self, rows: IntArray, person: IntArray, m: int) -> tuple[IntArray, IntArray]:
         """The `m` copies of each person with the lowest ranks, among those of `rows`: rows, and numbers of copies."""
         ends = np.cumsum(self.counts[rows])
-        held = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64)
-        for start in range(0, int(ends[-1]), AT_ONCE):
-            numbers = np.arange(start, min(start + AT_ONCE, int(ends[-1])))
+        at_once = max(AT_ONCE // (4 + self.steps.shape[1] // 2), 1)
+        lots = []
+        for start in range(0, int(ends[-1]), at_once):
+            numbers = np.arange(start, min(start + at_once, int(ends[-1])))
             place = np.searchsorted(ends, numbers, side="right")
             row = rows[place]
             copy = self.copies[row] + numbers - (ends[place] - self.counts[row])
             ranks = hash_words(_words(self.ids[row], self.steps[row], copy), self.key)
-            row, copy, ranks = (np.concatenate(both) for both in zip(held, (row, copy, ranks), strict=True))
-            order = np.lexsort((copy, row, ranks, person[row]))  # equal ranks stay in canonical order
-            persons = person[row[order]]
-            first = np.flatnonzero(np.r_[True, persons[1:] != persons[:-1]])
-            rank = np.arange(len(persons)) - np.repeat(first, np.diff(np.r_[first, len(persons)]))
-            lowest = order[rank < m]
-            held = row[lowest], copy[lowest], ranks[lowest]
-        return held[0], held[1]
+            lots.append(_lowest(row, copy, ranks, person, m))
+        row, copy, ranks = (np.concatenate(parts) for parts in zip(*lots, strict=True))
+        row, copy, _ = _lowest(row, copy, ranks, person, m)
+        return row, copy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,12 +134,20 @@ def at_most(parts: Iterable[Grouped], m: int) -> AnyArray:
 
     The first `m` of all are among the first `m` of each part.
     """
-    held: Grouped | None = None
-    for part in parts:
-        found = part.first(m)
-        held = found if held is None else _joined(held, found).first(m)
-    assert held is not None
-    return held.records()
+    held = [part.first(m) for part in parts]
+    return (held[0] if len(held) == 1 else _joined(held).first(m)).records()
+
+
+def _lowest(
+    row: IntArray, copy: IntArray, ranks: AnyArray, person: IntArray, m: int
+) -> tuple[IntArray, IntArray, AnyArray]:
+    """Of copies of rows, shape (n,) each, those with the `m` lowest ranks of each person; `person` is that of a row."""
+    order = np.lexsort((copy, row, ranks, person[row]))  # equal ranks in canonical order
+    persons = person[row[order]]
+    first = np.flatnonzero(np.r_[True, persons[1:] != persons[:-1]])
+    place = np.arange(len(persons)) - np.repeat(first, np.diff(np.r_[first, len(persons)]))
+    lowest = order[place < m]
+    return row[lowest], copy[lowest], ranks[lowest]
 
 
 def group(
@@ -185,10 +190,10 @@ def _person_hashes(ids: AnyArray, steps: AnyArray, key: bytes, own: AnyArray) ->
     return found
 
 
-def _joined(a: Grouped, b: Grouped) -> Grouped:
-    names = ("ids", "steps", "copies", "counts")
-    ids, steps, copies, counts = (np.concatenate([getattr(a, name), getattr(b, name)]) for name in names)
-    return _canonical(ids, steps, copies, counts, a.key, np.concatenate([a.own, b.own]))
+def _joined(parts: Sequence[Grouped]) -> Grouped:
+    names = ("ids", "steps", "copies", "counts", "own")
+    ids, steps, copies, counts, own = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return _canonical(ids, steps, copies, counts, parts[0].key, own)
 
 
 def _canonical(

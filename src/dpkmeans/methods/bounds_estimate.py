@@ -71,9 +71,22 @@ class CellCounts:
         return np.zeros((len(self.features), CELLS), dtype=np.int64)
 
     def take(self, total: IntArray, batch: Batch) -> IntArray:
-        for row, j in enumerate(self.features):
-            column = real_numbers(np.asarray(batch.columns[j]))
-            total[row] += np.bincount(cells_of(column[~np.isnan(column)]), minlength=CELLS)
+        return self.take_cells(total, self.cells(batch))
+
+    @property
+    def n_columns(self) -> int:
+        """One cell for each feature."""
+        return len(self.features)
+
+    def cells(self, batch: Batch) -> IntArray:
+        """The cell of each value, shape (n, d); CELLS where it is missing."""
+        columns = [real_numbers(np.asarray(batch.columns[j])) for j in self.features]
+        return np.stack([np.where(np.isnan(column), CELLS, cells_of(column)) for column in columns], axis=1)
+
+    def take_cells(self, total: IntArray, cells: IntArray) -> IntArray:
+        """`total` with records added whose cells are known."""
+        for row, column in enumerate(cells.T):
+            total[row] += np.bincount(column, minlength=CELLS + 1)[:CELLS]
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:

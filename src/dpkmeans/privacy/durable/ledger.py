@@ -148,7 +148,8 @@ class DurableLedger:
         if unit != known.unit:
             raise MethodError(
                 f"data set {dataset!r} is accounted for per {known.unit}, and the fit is per {unit}.",
-                hint="A data set has one {unit} from its creation on. Fit with that one.",
+                hint="It keeps the unit that it was created with. "
+                + ("Say which column holds the ids with {unit}." if known.unit == "person" else "Leave {unit} out."),
             )
         if total is not None and total > left:
             raise _refusal(dataset, total, left)
