@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkmeans import DPKMeans, Ledger, Number, Person, Row, Rows, Schema, make_synopsis
+from dpkmeans import Ball, DPKMeans, Ledger, Number, Person, Row, Rows, Schema, make_synopsis
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
 from dpkmeans.core.unit import as_unit
@@ -120,6 +120,22 @@ def test_without_a_person_at_most_m_records_are_gone(tmp_path_factory, path, ids
         whole, without = (Counter(map(tuple, side.tolist())) for side in (found, after_door(Y, unit, engine)))
         assert not without - whole
         assert (whole - without).total() == min(unit.records, len(rows) - len(rest))
+
+
+@pytest.mark.parametrize("engine", [None, "stream"])
+def test_a_mean_lies_in_the_ball_as_closely_as_any_record_does(engine):
+    """Rounding moves a record by at most half a step in each feature; a mean of such records was rounded once more."""
+    box, step = Bounds.of(Ball(0, 1.0), 2), 2 / 2**20
+    surface = np.rint((1 + np.sqrt(0.5)) / step)
+    places = np.array([(surface, surface), (surface + 1, surface - 1)]) * step - 1
+    frame = pd.DataFrame({"who": "a", "x": places[:, 0], "y": places[:, 1]})
+    for unit in UNITS:
+        found = box.from_unit(after_door(frame, unit, engine, box))
+        assert (np.hypot(found[:, 0], found[:, 1]) <= 1 + np.sqrt(2) * step / 2).all()
+    surfaces = Bounds.of(Ball(0, 1.0, normalize=True), 2)
+    opposite = pd.DataFrame({"who": ["a", "a", "b", "b"], "x": [1, 0, 1, -1], "y": [0, 1, 0, 0]})
+    found = surfaces.from_unit(after_door(opposite, Person("who", keep="mean"), engine, surfaces))
+    assert sorted(np.hypot(found[:, 0], found[:, 1]).round(5)) == [0.0, 1.0]
 
 
 def visits(n=4000, persons=700, seed=0):
@@ -267,7 +283,11 @@ def test_the_release_says_what_is_protected_and_a_file_keeps_it(tmp_path):
     release.save(tmp_path / "model.json")
     again = Release.load(tmp_path / "model.json")
     assert again.guarantee == release.guarantee
-    assert "all rows of one person" in again.report()
+    page = again.report()
+    assert f"all rows of one person (at most {m} of which count)" in page
+    assert "whether or not any one person was in the data" in page
+    assert "a given person is in the data" in page
+    assert "up to m times as large" not in page
     synopsis = make_synopsis(frame, 1.0, (0, 1), unit=Person("who", keep="mean"))
     assert "whose mean counts" in synopsis.fit(3).summary()
     synopsis.save(tmp_path / "synopsis.json")

@@ -51,7 +51,7 @@ def persons(with_person: bool) -> PersonRows:
 def through_door(rows: PersonRows, unit: Person) -> AnyArray:
     """What counts, shape (n, 2), int32."""
     door = Door(unit, KEY)
-    return door.kept([door.group(rows)], door.at_most())
+    return door.kept([door.group(rows)], door.at_most(), BOX)
 
 
 @dataclass(frozen=True)

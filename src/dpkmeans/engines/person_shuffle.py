@@ -68,7 +68,7 @@ class Shuffle:
         """The records that count of one partition."""
         if not len(grouped.ids):
             return []
-        kept = self.door.kept([grouped], at_most)
+        kept = self.door.kept([grouped], at_most, self.bounds)
         return [replace(block_of_points(kept / GRID), part=part)]
 
 

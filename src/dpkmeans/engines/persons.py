@@ -97,10 +97,11 @@ class Door:
         lots = [lot for lot in np.split(order, cuts) if lot.size]
         return {int(numbers[lot[0]]): PersonRows(rows.ids[lot], rows.steps[lot]) for lot in lots}
 
-    def kept(self, parts: Iterable[Grouped], most: int | None) -> AnyArray:
+    def kept(self, parts: Iterable[Grouped], most: int | None, bounds: Bounds) -> AnyArray:
         """The records that count, shape (n, d), int32, in canonical order."""
         if self.unit.keep == "mean":
-            return Sums.joined(part.sums() for part in parts).means()
+            means = Sums.joined(part.sums() for part in parts).means()
+            return means if bounds.ball is None else _into_ball(means, bounds)
         return at_most(parts, 1 if most is None else most)
 
     @property
@@ -119,7 +120,7 @@ class Door:
         parts = (self.rows(batch, bounds, source.nulls) for batch in source.batches(_rows(source)))
         grouped = self.group(PersonRows.joined(parts, bounds.n_features))
         most = self.at_most(histogram_of([grouped]) if self.asks else None)
-        return self._source(source, bounds, GridArray(self.kept([grouped], most)), None)
+        return self._source(source, bounds, GridArray(self.kept([grouped], most, bounds)), None)
 
     def spill(self, source: Source, bounds: Bounds) -> Source:
         """The records that count, by way of files, in bounded memory even where one person has most of the rows."""
@@ -134,7 +135,7 @@ class Door:
                 histogram = sum((histogram_of(self._parts(files, path)) for path in files.files()), empty_histogram())
             most = self.at_most(histogram)
             for path in files.files():
-                files.keep(self.kept(self._parts(files, path), most))
+                files.keep(self.kept(self._parts(files, path), most, bounds))
         except BaseException:
             files.close()  # at once: whoever holds the error holds this object
             raise
@@ -155,6 +156,12 @@ class Door:
 
 def _rows(source: Source) -> int:
     return max(_NUMBERS // source.n_features, 1024)
+
+
+def _into_ball(steps: AnyArray, bounds: Bounds) -> AnyArray:
+    """Means, which may lie outside a ball by rounding, or within its surface, as records of their own."""
+    places = bounds.from_unit(steps / GRID)
+    return steps_of(pack_batch(Batch(places.T, lambda _, j: f"feature {j}"), bounds, "refuse")).astype(np.int32)
 
 
 def steps_of(block: Block) -> IntArray:

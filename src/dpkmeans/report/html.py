@@ -15,6 +15,7 @@ from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.core.guarantee import MEANING
 from dpkmeans.core.readable import box_rows, centroid_rows, column_names, has_shares, shortened
 from dpkmeans.core.release import Release
+from dpkmeans.core.unit import Row, Rows
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
 from dpkmeans.report.derived import cost_unit, explored, named, verdicts
@@ -84,6 +85,8 @@ def _content(release: Release) -> dict[str, Any]:
     return {
         "release": release,
         "label": label,
+        "unit": "record" if release.guarantee.unit == Row() else "person",
+        "unit_is_given": isinstance(release.guarantee.unit, Rows),
         "meaning": MEANING[label],
         "summary": release.summary(),
         "odds": _odds(release),
