@@ -15,7 +15,7 @@ Arithmetic = Literal["exact integers", "floating point"]
 LABELS: tuple[Label, ...] = get_args(Label)  # from weak to strong
 
 MEANING: dict[Label, str] = {
-    "proved": "epsilon-differential privacy for one record or person added or removed, with a proof and exact arithmetic",
+    "proved": "epsilon-differential privacy for a record or a person added or removed, with proof and exact arithmetic",
     "paper": "the algorithm as published; its epsilon is the paper's claim, not a guarantee",
     "none": "not private",
 }

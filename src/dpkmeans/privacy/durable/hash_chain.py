@@ -67,6 +67,16 @@ def unit_label(unit: str) -> str:
     return UNITS[unit]
 
 
+def check_unit(dataset: str, known: str, unit: str) -> None:
+    """Refuse a fit with another unit than that of the data set: what they lose does not add up."""
+    if unit != known:
+        raise MethodError(
+            f"data set {dataset!r} is accounted for per {known}, and the fit is per {unit}.",
+            hint="It keeps the unit that it was created with. "
+            + ("Say which column holds the ids with {unit}." if known == "person" else "Leave {unit} out."),
+        )
+
+
 FIELDS: dict[str, type] = {f.name: int if f.type == "int" else str for f in fields(LedgerEntry)}
 COLUMNS = ", ".join(FIELDS)
 

@@ -28,6 +28,7 @@ from dpkmeans.privacy.durable.hash_chain import (
     FIELDS,
     LedgerEntry,
     Verification,
+    check_unit,
     checked_entry,
     unit_label,
     verify,
@@ -145,12 +146,7 @@ class DurableLedger:
         """
         total, known = None if promised is None else Epsilon.of(promised), self.dataset(dataset)
         left = known.remaining
-        if unit != known.unit:
-            raise MethodError(
-                f"data set {dataset!r} is accounted for per {known.unit}, and the fit is per {unit}.",
-                hint="It keeps the unit that it was created with. "
-                + ("Say which column holds the ids with {unit}." if known.unit == "person" else "Leave {unit} out."),
-            )
+        check_unit(dataset, known.unit, unit)
         if total is not None and total > left:
             raise _refusal(dataset, total, left)
         return Account(self, dataset, total, note)
