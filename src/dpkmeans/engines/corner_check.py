@@ -32,6 +32,8 @@ def check_corner(query: Query, n_features: int) -> None:
     bounds = {norm: bound for norm in norms if (bound := getattr(declared, norm)) is not None}
     within = all(norms[norm] <= bound for norm, bound in bounds.items()) and (len(rows) <= 1 or not declared.one_row)
     tight = getattr(query, "moves", False) or any(norms[norm] == bound for norm, bound in bounds.items())
+    if declared.l2_squared is not None and declared.l1 is None:  # clipped to whole numbers in the L2 norm
+        tight = tight or 8 * norms["l2_squared"] >= 7 * declared.l2_squared
     check_added(type(query).__name__, [within, tight], [True, True])
     _CHECKED.add(type(query))
 

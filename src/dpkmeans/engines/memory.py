@@ -93,6 +93,16 @@ class MemoryEngine(BlockEngine):
         """The records of one block, which are grid points already."""
         return cls(block.tiles, block.n, bounds, n_threads)
 
+    def mapped(self, move: Callable[[Float32Array], Float32Array], bounds: Bounds) -> MemoryEngine:
+        """The same records after a public map of tiles (t, d, LANES) to tiles of grid points of `bounds`."""
+        tiles = np.empty((len(self._tiles), bounds.n_features, LANES), np.float32)
+
+        def part(chunk: slice) -> None:
+            tiles[chunk] = move(self._tiles[chunk])
+
+        self._over_chunks(part)
+        return MemoryEngine(tiles, self._n, bounds, self._n_threads)
+
     def labels(self, centroids: FloatArray) -> LabelArray:
         """Nearest centroid of every record, shape (n,). Not private; for the data holder's eyes."""
         found = self._find(centroids) or self._assign(centroids)[0]

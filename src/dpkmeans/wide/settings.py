@@ -1,0 +1,74 @@
+"""Every constant of the method for many features, with its unit and its reason.
+
+Shares are of the rho that was promised. They were tuned on sentence embeddings with 384 features, on Gaussian blobs with
+16 to 784 features and on handwritten digits: docs/many-features.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_FEATURES = 2**13  # so that squared distances of grid points, at most d · 2^40, are exact in float64
+MAX_CLUSTERS = 2**12  # Ward's rule compares all pairs
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+BINS = 48  # of distances, sixth-octaves: eight octaves down from the largest distance
+BINS_PER_OCTAVE = 6
+PRODUCT_NORM = 2**13  # of a record in a covariance: 7 · 2^26 · 2^33 records stay below 2^62
+DIAGONAL, OFF_DIAGONAL = 5, 7  # integer weights with 49 <= 2 · 25, next to 1 and √2: the Frobenius norm, nearly
+DIRECTION_BITS = 15  # of an entry of a direction; products with grid points below 2^20 stay below 2^53
+RECORDS_AT_ONCE = 2**12  # in one product of the covariance: memory
+MIN_RADIUS = 32  # grid steps times √d: truncation to whole steps then moves a residual by 3 % of the radius at most
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the budget of one release is divided among residuals, counts, costs and distance bins; adds up to 1."""
+
+    residuals: float
+    counts: float
+    costs: float
+    bins: float
+
+
+# --- shares of rho ---------------------------------------------------------------------------------------------------
+
+MEAN_SHARE = 0.02
+MEAN_SPLIT = Split(0.75, 0.25, 0.0, 0.0)
+DISTANCE_SHARE = 0.02
+COVARIANCE_SHARE = 0.12
+SUBSPACE_DISTANCE_SHARE = 0.01
+START_SHARE = 0.28
+START_SHARE_ALONE = 0.40  # where nothing is spent on a covariance
+RESIDUAL_DISTANCE_SHARE = 0.01
+START_SPLIT = Split(0.70, 0.15, 0.12, 0.03)
+STEP_SPLIT = Split(0.90, 0.07, 0.0, 0.03)
+DISTANCES_ALONE = Split(0.0, 0.0, 0.0, 1.0)
+
+# --- the subspace ----------------------------------------------------------------------------------------------------
+
+QUANTILE = 0.98  # of the distances: records beyond are clipped before products are taken
+MAX_WHOLE_FEATURES = 20  # up to here all features are the subspace
+MIN_DIRECTIONS, MAX_DIRECTIONS = 8, 24
+RANDOM_DIRECTIONS = 2.0  # noise over signal of the covariance, beyond which public random directions do as well
+TYPICAL_CLUSTERS = 20  # whose spread the covariance has to show, in that comparison
+OVERSAMPLED = 8  # directions more in the subspace iteration, so that the leading ones settle soon
+ITERATIONS = 60  # of it; the last directions need not be exact
+ROOM = 1.5  # of the quantile: the half side of the box of projected records
+
+# --- the start -------------------------------------------------------------------------------------------------------
+
+OVERSEEDING = 1.5  # centres per cluster before the last merge; 1.25 and 2 were worse
+SPLIT_OFFSET = 0.2  # of a cluster's root mean square distance; 0.6 and 1 fail
+SWAP_ROUNDS = 3
+SWAP_COST = 0.3  # a merge may cost so much of the cost of the centre that is split for it
+RADIUS_NOISE = 0.5  # weight of noise against clipping in the choice of a radius
+MIN_SIGNAL = 3.5  # N / (clusters · σ · √d): with less, fewer clusters explain more
+WEAK_SIGNAL = 2.0  # below it the release warns
+
+# --- the steps -------------------------------------------------------------------------------------------------------
+
+STEPS = 12  # 7 lose up to 20 %, 20 gain nothing
+STEP_GROWTH = 1.15  # of rho from step to step: later ones are nearer the end
+GROUPING = 1.0  # weight of noise against the cost of merged clusters in the choice of groups

@@ -1,0 +1,91 @@
+"""The end: private steps in all features, each cluster followed by a filter. proofs/many_features.md.
+
+A step measures where the mean of each cell lies, with noise of known size. A running estimate M of variance v per
+coordinate takes it in by a gain, as a Kalman filter does; where a cluster still moves, the gain is what James and Stein
+would keep of the innovation. The centre at which the next step asks is M, shrunk towards the mean of all records. All of
+that is done apart for the subspace, which holds most of the signal, and for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.rho import Rho
+from dpkmeans.wide.releases import Desk, Seen, Sight, best_radius, noise_of_means, shrunk
+from dpkmeans.wide.settings import STEP_GROWTH, STEP_SPLIT, STEPS
+from dpkmeans.wide.subspace import Subspace
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """One part of the features, `n_features` of them: estimates (K, d) with variances (K,) per coordinate."""
+
+    estimate: FloatArray
+    variance: FloatArray
+    n_features: int
+
+    def taking_in(self, measured: FloatArray, variance: FloatArray) -> Filtered:
+        """The estimate after one more measurement (K, d) with noise of `variance` (K,) per coordinate."""
+        innovation = measured - self.estimate
+        squares = np.maximum((innovation * innovation).sum(axis=1), 1e-300)
+        moving = np.maximum(1.0 - self.n_features * variance / squares, 0.0)
+        gain = np.maximum(moving, self.variance / (self.variance + variance))
+        left = (1 - gain) ** 2 * self.variance + gain**2 * variance
+        return Filtered(self.estimate + gain[:, None] * innovation, left, self.n_features)
+
+    @property
+    def centre(self) -> FloatArray:
+        """The estimate, shrunk towards the origin by the noise it holds, shape (K, d)."""
+        return shrunk(self.estimate, self.n_features * self.variance)
+
+
+def parts_of(measured: FloatArray, subspace: Subspace | None) -> list[tuple[FloatArray, int]]:
+    """What lies in the subspace and what does not, each (K, d) with its number of dimensions; one part without it."""
+    d = measured.shape[1]
+    if subspace is None:
+        return [(measured, d)]
+    inside, p = subspace.within(measured), len(subspace.directions)
+    return [(inside, p), (measured - inside, d - p)]
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where the steps ended: centres (K, d) relative to the origin, the last release, and how far each step moved."""
+
+    centres: FloatArray
+    last: Seen
+    moves: tuple[float, ...]
+
+
+def refine(
+    desk: Desk,
+    sight: Sight,
+    start: FloatArray,
+    subspace: Subspace | None,
+    histogram: FloatArray,
+    n_records: float,
+    rho: Rho,
+) -> End:
+    """Spend all of `rho` on steps from `start` (K, d), relative to the origin."""
+    centres, filters, left = start, None, rho
+    k, d = start.shape
+    weights = [STEP_GROWTH**i for i in range(STEPS)]
+    moves = []
+    for i in range(STEPS):
+        part = left.share(weights[i] / sum(weights[i:])) if i + 1 < STEPS else left
+        left -= part
+        radius = best_radius(histogram, sight.rings, noise_of_means(STEP_SPLIT, part, k, d, n_records), d)
+        seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {STEPS}")
+        variance = (seen.deviation / seen.sizes) ** 2
+        measured = parts_of(seen.centres + seen.sums / seen.sizes[:, None], subspace)
+        if filters is None:
+            filters = [Filtered(estimate, variance, dims) for estimate, dims in measured]
+        else:
+            filters = [f.taking_in(m, variance) for f, (m, _) in zip(filters, measured, strict=True)]
+        before, centres = centres, np.asarray(sum(f.centre for f in filters))
+        moves.append(float(np.sqrt(np.mean(((centres - before) ** 2).sum(axis=1)))))
+        histogram = seen.histogram
+    return End(centres, seen, tuple(moves))
