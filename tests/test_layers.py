@@ -20,6 +20,7 @@ LAYERS = (
     {"engines"},
     {"methods"},
     {"synopsis"},
+    {"wide"},
     {"session"},
     {"estimator"},
     {"report"},

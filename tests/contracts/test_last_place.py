@@ -138,7 +138,7 @@ def test_another_processor_gives_the_same_seeded_fits(which, tmp_path):
 
 # -- the sources ------------------------------------------------------------------------------------------------------
 
-DECIDING = ("core", "engines", "kernels", "methods", "privacy", "synopsis")
+DECIDING = ("core", "engines", "kernels", "methods", "privacy", "synopsis", "wide")
 ALLOWED = {
     ("methods/gupt.py", "n_records ** 0.4"): "one Python float; the C library",
     ("synopsis/grid.py", "(3 / k) ** self.unit_exponent"): "one Python float; the C library",
@@ -148,8 +148,9 @@ ALLOWED = {
     ("synopsis/zoom.py", "grid ** d"): "whole numbers",
     ("privacy/linf_laplace.py", "top ** j"): "whole numbers",
     ("privacy/linf_laplace.py", "bottom ** (dims - j)"): "whole numbers",
+    ("wide/queries.py", "rows.T @ rows"): "whole numbers whose sums stay below 2^53: exact in any order",
 }
-"""Powers that may be written, each with its reason."""
+"""Powers and products that may be written, each with its reason."""
 
 
 def whole(node: ast.expr) -> bool:

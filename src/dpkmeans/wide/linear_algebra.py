@@ -1,4 +1,4 @@
-"""Small products and eigenvectors in compiled loops of one order: BLAS and LAPACK differ in the last place by processor."""
+"""Products and eigenvectors in loops of one order: BLAS and LAPACK differ in the last place by processor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def leading_rows(matrix: FloatArray, rows: FloatArray, shift: float, n_iter: int
 
 @compiled
 def jacobi(matrix: FloatArray, n_sweeps: int) -> FloatArray:
-    """Rotate a small symmetric matrix (m, m) in place to diagonal form. Returns the rotation (m, m), a row per value."""
+    """Rotate a symmetric matrix (m, m) in place to diagonal form. Returns the rotation (m, m), a row per value."""
     m = len(matrix)
     turn = np.eye(m)
     for _ in range(n_sweeps):
@@ -76,7 +76,9 @@ def jacobi(matrix: FloatArray, n_sweeps: int) -> FloatArray:
     return turn
 
 
-def leading_eigenvectors(matrix: FloatArray, start: FloatArray, shift: float, n_iter: int) -> tuple[FloatArray, FloatArray]:
+def leading_eigenvectors(
+    matrix: FloatArray, start: FloatArray, shift: float, n_iter: int
+) -> tuple[FloatArray, FloatArray]:
     """The largest eigenvalues, largest first, and their vectors as rows, about as many as `start` (m, d) has rows."""
     rows = leading_rows(matrix, start.copy(), shift, n_iter)
     small = product(product(rows, matrix), np.ascontiguousarray(rows.T))

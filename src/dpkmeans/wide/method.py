@@ -24,10 +24,11 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.method import SynopsisMethod, separate_duplicates
 from dpkmeans.wide.geometry import public_ball, whole
 from dpkmeans.wide.queries import Covariance, Rings
-from dpkmeans.wide.releases import Desk, Sight, best_radius, deviation_of, noise_of_means, quantile, shrunk
+from dpkmeans.wide.releases import Desk, Sight, deviation_of, quantile, shrunk
 from dpkmeans.wide.settings import (
     COVARIANCE_SHARE,
     DISTANCE_SHARE,
+    GROUP_QUANTILE,
     GROUPING,
     MAX_DIRECTIONS,
     MAX_FEATURES,
@@ -41,7 +42,7 @@ from dpkmeans.wide.settings import (
     ROOM,
     START_SHARE,
     START_SHARE_ALONE,
-    STEP_SPLIT,
+    START_SHARE_WHOLE,
     STEPS,
     SUBSPACE_DISTANCE_SHARE,
     TYPICAL_CLUSTERS,
@@ -59,8 +60,8 @@ SURE = 1.7  # deviations by which k may pass the noisy number of records: by cha
 class GaussianMethod:
     """A private subspace, a start in it by splits and swaps, then private steps in all features.
 
-    Guarantee: the promise of the ledger, (epsilon, delta) or rho. Every spend is one call of the Gaussian mechanism; all
-    else is post-processing.
+    Guarantee: the promise of the ledger, (epsilon, delta) or rho. Every spend is one call of the Gaussian mechanism;
+    all else is post-processing.
     """
 
     name: str = "gaussian"
@@ -125,8 +126,7 @@ class _Fit:
         part = self.total.share(RESIDUAL_DISTANCE_SHARE)
         residuals = desk.distances(sight, places, part, "distances from the start")
         rest = self.ledger.remaining_rho
-        noise = noise_of_means(STEP_SPLIT, rest, clusters, d, n) * STEPS
-        radius = best_radius(residuals, rings, noise, d)
+        radius = quantile(residuals, rings, GROUP_QUANTILE)
         step = 1.0 if subspace is None else subspace.step
         penalty = GROUPING * d * (radius * sigma / step) ** 2 / n
         groups = group(found, penalty)
@@ -175,9 +175,7 @@ class _Fit:
         if noise * min(self.k, TYPICAL_CLUSTERS) / n >= RANDOM_DIRECTIONS:
             return random_subspace(middle.origin, ROOM * reach, p, generator)
         query = Covariance(middle.origin, max(round(reach), 1))
-        noisy = Gaussian(part).release(
-            self.engine.answer(query), ledger=self.ledger, rng=self.rng, label="covariance"
-        )
+        noisy = Gaussian(part).release(self.engine.answer(query), ledger=self.ledger, rng=self.rng, label="covariance")
         return leading_subspace(query.matrix(noisy[0]), middle.origin, ROOM * reach, p, noise * reach**2, generator)
 
     def _seeds(
@@ -187,6 +185,7 @@ class _Fit:
         spent = any(spend.label == "covariance" for spend in self.ledger.spends)
         share = self.total.share(START_SHARE if spent else START_SHARE_ALONE)
         if subspace is None:
+            share = self.total.share(START_SHARE_WHOLE)
             sight = Sight(middle.origin, rings, quantile(distances, rings))
             desk, scales = Desk(self.engine, self.ledger, self.rng), np.ones(self.engine.n_features)
             return find_seeds(desk, sight, scales, distances, middle.n_records, clusters, share)

@@ -86,14 +86,12 @@ class AtCentres:
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         k, d = self.centres.shape
-        counts, costs, residuals, bins = np.zeros(k), np.zeros(k), np.zeros((k, d)), np.zeros(BINS)
-        groups, half_norms = interleave_centroids(self.centres / GRID)
         weights = np.array([self.radius, self.count, self.cost, float(self.cost_radius) ** 2, self.bins], np.float64)
-        origin = (self.origin / GRID).astype(np.float32)
-        ends, centres = self.rings.squares, self.centres.astype(np.float64)
-        _look(tiles, n, origin, groups, half_norms, centres, weights, ends, counts, costs, residuals, bins)
-        for part, added in zip(self.parts(table[0]), (counts, costs, residuals, bins), strict=True):
-            part += added.ravel()[: len(part)].astype(np.int64)  # whole numbers below 2^53: sums of them are exact
+        origin, centres = (self.origin / GRID).astype(np.float32), self.centres.astype(np.float64)
+        cells, bins = np.zeros((k, 2 + d)), np.zeros(BINS)
+        _look(tiles, n, origin, centres, weights, self.rings.squares, cells, bins)
+        for part, added in zip(self.parts(table[0]), (cells[:, 0], cells[:, 1], cells[:, 2:], bins), strict=True):
+            part += added.ravel()[: len(part)].astype(np.int64)  # sums of whole numbers below 2^53: exact
 
 
 @compiled
@@ -101,18 +99,16 @@ def _look(
     tiles: Float32Array,
     n: int,
     origin: Float32Array,
-    groups: Float32Array,
-    half_norms: Float32Array,
     centres: FloatArray,
     weights: FloatArray,
     ends: FloatArray,
-    counts: FloatArray,
-    costs: FloatArray,
-    residuals: FloatArray,
+    cells: FloatArray,
     bins: FloatArray,
 ) -> None:
+    """Add the count, the cost and the clipped residual of each point to the cell of its nearest centre, (K, 2 + d)."""
     radius, count, cost, cost_square, bin_weight = weights[0], weights[1], weights[2], weights[3], weights[4]
     d = tiles.shape[1]
+    groups, half_norms = interleave_centroids(centres / STEPS_PER_UNIT)
     labels = np.zeros((1, LANES), np.int32)
     seen = np.empty((1, d, LANES), np.float32)
     away, clipped = np.empty((LANES, d)), np.empty(d)
@@ -130,9 +126,9 @@ def _look(
             for j in range(d):
                 away[w, j] -= centres[c, j]
                 square += away[w, j] * away[w, j]
-            counts[c] += count
+            cells[c, 0] += count
             if cost > 0.0:
-                costs[c] += np.floor(cost * (min(square, cost_square) / cost_square))
+                cells[c, 1] += np.floor(cost * (min(square, cost_square) / cost_square))
             if bin_weight > 0.0:
                 bins[len(ends) - np.searchsorted(ends, square)] += bin_weight
             if radius > 0.0:
@@ -140,7 +136,7 @@ def _look(
                     _clip(away[w], radius, radius / np.sqrt(square), clipped)
                     away[w, :] = clipped
                 for j in range(d):
-                    residuals[c, j] += away[w, j]
+                    cells[c, 2 + j] += away[w, j]
 
 
 @compiled

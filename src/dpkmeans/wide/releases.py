@@ -15,7 +15,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.wide.geometry import whole
 from dpkmeans.wide.queries import AtCentres, Rings
-from dpkmeans.wide.settings import BINS, DISTANCES_ALONE, MIN_RADIUS, QUANTILE, RADIUS_NOISE, Split
+from dpkmeans.wide.settings import BINS, DISTANCES_ALONE, MIN_RADIUS, QUANTILE, Split
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ class Desk:
         histogram = bins / max(query.bins, 1)
         return Seen(
             places.astype(np.float64),
-            counts / max(query.count, 1),
-            costs * (query.cost_radius**2 / max(query.cost, 1)),
+            np.asarray(counts / max(query.count, 1), np.float64),
+            np.asarray(costs * (query.cost_radius**2 / max(query.cost, 1)), np.float64),
             sums.reshape(-1, places.shape[1]).astype(np.float64),
             np.where(histogram > deviation / max(query.bins, 1), histogram, 0.0),
             deviation,
@@ -108,9 +108,9 @@ def quantile(histogram: FloatArray, rings: Rings, part: float = QUANTILE) -> flo
 
 
 def best_radius(histogram: FloatArray, rings: Rings, noise: float, n_features: int) -> float:
-    """The radius r that minimises what noise and clipping do to a mean: c · `noise` · r² + (E[(distance - r)₊])².
+    """The radius r that minimises what noise and clipping do to a mean: `noise` · r² + (E[(distance - r)₊])².
 
-    `noise` is the squared length of the noise on a mean for a radius of 1.
+    `noise` is the squared length of the noise on a mean for a radius of 1, times a weight.
     """
     upper, total = rings.upper, float(histogram.sum())
     least = MIN_RADIUS * math.sqrt(n_features)
@@ -118,7 +118,7 @@ def best_radius(histogram: FloatArray, rings: Rings, noise: float, n_features: i
         return max(rings.top, least)
     excess = np.maximum(rings.middles[None, :] - upper[:, None], 0.0)
     clipped = (excess * histogram).sum(axis=1) / total
-    loss = RADIUS_NOISE * noise * upper**2 + clipped**2
+    loss = noise * upper**2 + clipped**2
     return max(float(upper[int(np.argmin(loss))]), least)
 
 
@@ -128,6 +128,6 @@ def noise_of_means(split: Split, rho: Rho, k: int, n_features: int, n_records: f
 
 
 def shrunk(vectors: FloatArray, noise: FloatArray) -> FloatArray:
-    """Vectors (m, d) drawn towards 0 by the noise they hold, of squared length `noise` (m,). Source: James and Stein."""
+    """Vectors (m, d) drawn towards 0 by their noise, of squared length `noise` (m,). Source: James and Stein."""
     squares = np.maximum((vectors * vectors).sum(axis=1), 1e-300)
     return np.asarray(vectors * np.maximum(1.0 - noise / squares, 0.0)[:, None])

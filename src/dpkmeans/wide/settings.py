@@ -1,7 +1,7 @@
 """Every constant of the method for many features, with its unit and its reason.
 
-Shares are of the rho that was promised. They were tuned on sentence embeddings with 384 features, on Gaussian blobs with
-16 to 784 features and on handwritten digits: docs/many-features.md.
+Shares are of the rho that was promised. They were tuned on sentence embeddings with 384 features, on Gaussian blobs
+with 16 to 784 features and on handwritten digits: docs/many-features.md.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ COVARIANCE_SHARE = 0.12
 SUBSPACE_DISTANCE_SHARE = 0.01
 START_SHARE = 0.28
 START_SHARE_ALONE = 0.40  # where nothing is spent on a covariance
+START_SHARE_WHOLE = 0.60  # where all features are searched: then the steps need less
 RESIDUAL_DISTANCE_SHARE = 0.01
-START_SPLIT = Split(0.70, 0.15, 0.12, 0.03)
+START_SPLIT = Split(0.60, 0.15, 0.22, 0.03)
 STEP_SPLIT = Split(0.90, 0.07, 0.0, 0.03)
 DISTANCES_ALONE = Split(0.0, 0.0, 0.0, 1.0)
 
@@ -63,12 +64,15 @@ OVERSEEDING = 1.5  # centres per cluster before the last merge; 1.25 and 2 were 
 SPLIT_OFFSET = 0.2  # of a cluster's root mean square distance; 0.6 and 1 fail
 SWAP_ROUNDS = 3
 SWAP_COST = 0.3  # a merge may cost so much of the cost of the centre that is split for it
-RADIUS_NOISE = 0.5  # weight of noise against clipping in the choice of a radius
+START_RADIUS_NOISE = 0.5  # weight of noise against clipping in the choice of a radius, in the start
 MIN_SIGNAL = 3.5  # N / (clusters · σ · √d): with less, fewer clusters explain more
 WEAK_SIGNAL = 2.0  # below it the release warns
 
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 STEPS = 12  # 7 lose up to 20 %, 20 gain nothing
+STEP_RADIUS_NOISE = 0.5  # the same in the steps
+WHOLE_RADIUS_NOISE = 2.0  # the same where all features are searched: fewer features, less noise in a residual
 STEP_GROWTH = 1.15  # of rho from step to step: later ones are nearer the end
-GROUPING = 1.0  # weight of noise against the cost of merged clusters in the choice of groups
+GROUP_QUANTILE = 0.5  # of distances from the start, as the radius in that choice
+GROUPING = 0.3  # weight of noise against the cost of merged clusters in the choice of groups

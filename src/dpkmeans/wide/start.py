@@ -1,4 +1,4 @@
-"""The start: centres in the subspace grow by splitting, move by noisy means, and swap places. proofs/many_features.md."""
+"""The start: centres in the subspace are split, moved by noisy means, and swapped. Proof: proofs/many_features.md."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
 from dpkmeans.wide.releases import Desk, Seen, Sight, best_radius, noise_of_means, shrunk
-from dpkmeans.wide.settings import (
-    OVERSEEDING,
-    SPLIT_OFFSET,
-    START_SPLIT,
-    SWAP_COST,
-    SWAP_ROUNDS,
-)
+from dpkmeans.wide.settings import OVERSEEDING, SPLIT_OFFSET, START_RADIUS_NOISE, START_SPLIT, SWAP_COST, SWAP_ROUNDS
 from dpkmeans.wide.ward import Merged, cheapest_pair, join, merge_to
 
 
@@ -50,7 +44,7 @@ def find_seeds(
     rng = desk.rng.generator
     for i, size in enumerate(sizes):
         part = rho.share(size / sum(sizes))
-        noise = noise_of_means(START_SPLIT, part, size, p, n_records)
+        noise = START_RADIUS_NOISE * noise_of_means(START_SPLIT, part, size, p, n_records)
         radius = best_radius(histogram, sight.rings, noise, p)
         seen = desk.look(sight, centres, radius, START_SPLIT, part, f"start {i + 1} of {len(sizes)}")
         moved = move(seen)
@@ -68,9 +62,7 @@ def find_seeds(
 def move(seen: Seen) -> FloatArray:
     """The noisy mean of each cell, shape (K, p), its move shrunk by the noise in it."""
     p = seen.sums.shape[1]
-    return np.asarray(
-        seen.centres + shrunk(seen.sums / seen.sizes[:, None], p * (seen.deviation / seen.sizes) ** 2)
-    )
+    return np.asarray(seen.centres + shrunk(seen.sums / seen.sizes[:, None], p * (seen.deviation / seen.sizes) ** 2))
 
 
 def swapped(centres: FloatArray, seen: Seen, scales: FloatArray, rng: np.random.Generator) -> FloatArray:

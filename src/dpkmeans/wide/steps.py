@@ -2,12 +2,13 @@
 
 A step measures where the mean of each cell lies, with noise of known size. A running estimate M of variance v per
 coordinate takes it in by a gain, as a Kalman filter does; where a cluster still moves, the gain is what James and Stein
-would keep of the innovation. The centre at which the next step asks is M, shrunk towards the mean of all records. All of
-that is done apart for the subspace, which holds most of the signal, and for the rest.
+would keep of the innovation. The centre at which the next step asks is M, shrunk towards the mean of all records. All
+of that is done apart for the subspace, which holds most of the signal, and for the rest.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
 from dpkmeans.wide.releases import Desk, Seen, Sight, best_radius, noise_of_means, shrunk
-from dpkmeans.wide.settings import STEP_GROWTH, STEP_SPLIT, STEPS
+from dpkmeans.wide.settings import STEP_GROWTH, STEP_RADIUS_NOISE, STEP_SPLIT, STEPS, WHOLE_RADIUS_NOISE
 from dpkmeans.wide.subspace import Subspace
 
 
@@ -72,12 +73,14 @@ def refine(
     """Spend all of `rho` on steps from `start` (K, d), relative to the origin."""
     centres, filters, left = start, None, rho
     k, d = start.shape
-    weights = [STEP_GROWTH**i for i in range(STEPS)]
+    weights = [math.pow(STEP_GROWTH, i) for i in range(STEPS)]
+    weight = WHOLE_RADIUS_NOISE if subspace is None else STEP_RADIUS_NOISE
     moves = []
     for i in range(STEPS):
         part = left.share(weights[i] / sum(weights[i:])) if i + 1 < STEPS else left
         left -= part
-        radius = best_radius(histogram, sight.rings, noise_of_means(STEP_SPLIT, part, k, d, n_records), d)
+        noise = weight * noise_of_means(STEP_SPLIT, part, k, d, n_records)
+        radius = best_radius(histogram, sight.rings, noise, d)
         seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {STEPS}")
         variance = (seen.deviation / seen.sizes) ** 2
         measured = parts_of(seen.centres + seen.sums / seen.sizes[:, None], subspace)

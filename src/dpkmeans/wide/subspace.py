@@ -1,8 +1,8 @@
 """The subspace in which the start works, and the records in it. Post-processing of a noisy covariance, or public.
 
-Directions are rounded to multiples of 2^-15, so that the projection of a grid point is an exact sum of products of whole
-numbers. It is then put on a grid of its own. So what becomes of a record depends on it and on public values alone, and
-is the same to the bit on every engine and processor.
+Directions are rounded to multiples of 2^-15, so that the projection of a grid point is an exact sum of products of
+whole numbers. It is then put on a grid of its own. So what becomes of a record depends on it and on public values
+alone, and is the same to the bit on every engine and processor.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MIDDLE = float(HALF)
 class Subspace:
     """p directions through `origin` (d,), in whole multiples of 2^-15, shape (p, d), and how far along each to look.
 
-    `reach`, in grid steps, is the half side of the box in which projected records lie; `scales` (p,) say how far records
-    spread along each direction, up to a common factor.
+    `reach`, in grid steps, is the half side of the box in which projected records lie; `scales` (p,) say how far
+    records spread along each direction, up to a common factor.
     """
 
     origin: IntArray
@@ -54,17 +54,20 @@ class Subspace:
 
     def lift(self, points: FloatArray) -> FloatArray:
         """Points (m, p), in steps of projections, as offsets (m, d) from the origin in steps of records."""
-        return product(points * self.step, self.directions * 2.0**-DIRECTION_BITS)
+        return product(points * self.step, self._rows)
 
     def within(self, offsets: FloatArray) -> FloatArray:
         """The part of offsets (m, d) that lies in the subspace, shape (m, d)."""
-        rows = self.directions * 2.0**-DIRECTION_BITS
-        return product(product(offsets, np.ascontiguousarray(rows.T)), rows)
+        return product(product(offsets, np.ascontiguousarray(self._rows.T)), self._rows)
+
+    @property
+    def _rows(self) -> FloatArray:
+        return np.asarray(self.directions / 2**DIRECTION_BITS, np.float64)
 
     def project(self, tiles: Float32Array) -> Float32Array:
         """Tiles of records (t, d, LANES) as tiles of projections (t, p, LANES)."""
         out = np.empty((len(tiles), len(self.directions), LANES), np.float32)
-        factor = HALF / (self.reach * 2.0**DIRECTION_BITS)
+        factor = HALF / (self.reach * 2**DIRECTION_BITS)
         _project(tiles, (self.origin / GRID).astype(np.float32), self.directions.astype(np.float64), factor, out)
         return out
 

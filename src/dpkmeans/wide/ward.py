@@ -12,7 +12,7 @@ from dpkmeans.kernels.jit import compiled
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Centres (k, p) with weights (k,), the one that each of the centres before became part of, and what merges cost."""
+    """Centres (k, p) with weights (k,), which of them each centre before is a part of, and what each merge cost."""
 
     centres: FloatArray
     weights: FloatArray

@@ -1,0 +1,170 @@
+"""How well clusters are found in many features under (epsilon, delta): `python -m benchmarks.many_features`.
+
+Sets: sentence embeddings (a file `embeddings384.npz` in the folder of data sets, with unit vectors X), Gaussian blobs,
+a cube with 16 features, and scikit-learn's handwritten digits. Runs are unseeded, and the number of records is private.
+A row shows the median over the runs, except for `integral`, the integral of the mean cost per record over epsilon by
+the trapezoid rule. `explained` is (cost of one cluster - cost)/(cost of one cluster - best cost); `ratio` is the cost
+over the best one. The best cost is that of scikit-learn's KMeans with ten starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from benchmarks.problems import cube16
+
+from dpkmeans.core.ball import Ball
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.methods.base import Method
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.method import synopsis
+from dpkmeans.wide.method import gaussian
+
+GRID_OF_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+DELTA = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Records (n, d), the number of clusters, public bounds, delta, and what is wanted at each epsilon."""
+
+    name: str
+    X: np.ndarray
+    k: int
+    bounds: Bounds
+    score: str
+    wanted: dict[float, float]
+    delta: float = DELTA
+
+
+def embeddings(k: int, wanted: dict[float, float]) -> Problem:
+    folder = os.environ.get("DPKMEANS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
+    X = np.load(Path(folder) / "embeddings384.npz")["X"].astype(np.float64)
+    return Problem("embeddings", X, k, Bounds.of(Ball(0, 1), X.shape[1]), "explained", wanted)
+
+
+def blobs(n: int, d: int, k: int, score: str, wanted: dict[float, float]) -> Problem:
+    """`make_blobs`, centred and scaled to the unit ball."""
+    from sklearn.datasets import make_blobs
+
+    X = make_blobs(n, d, centers=k, random_state=1)[0]
+    X -= X.mean(axis=0)
+    X /= np.sqrt((X**2).sum(axis=1)).max()
+    return Problem(f"blobs {n}x{d}", X, k, Bounds.of(Ball(0, 1), d), score, wanted, float(n) ** -1.1)
+
+
+def cube(wanted: dict[float, float]) -> Problem:
+    w = cube16()
+    return Problem("cube16", w.X, w.k, w.box, "ratio", wanted)
+
+
+def digits(wanted: dict[float, float]) -> Problem:
+    from sklearn.datasets import load_digits
+
+    return Problem("digits", load_digits().data, 10, Bounds.of((0, 16), 64), "ratio", wanted)
+
+
+INTEGRALS = {(16, 64): 0.085, (64, 64): 0.115, (16, 128): 0.095, (64, 128): 0.16, (64, 16): 0.07, (4, 128): 0.106}
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "embeddings20": lambda: embeddings(20, {0.25: 0.28, 1.0: 0.81, 3.0: 0.95}),
+    "embeddings50": lambda: embeddings(50, {0.25: 0.22, 1.0: 0.67, 3.0: 0.90}),
+    **{
+        f"blobs{k}_{d}": lambda k=k, d=d, most=most: blobs(20_000, d, k, "integral", {0.0: most})
+        for (k, d), most in INTEGRALS.items()
+    },
+    "blobs784": lambda: blobs(20_000, 784, 10, "ratio", {0.5: 1.04, 1.0: 1.012}),
+    "blobs100k": lambda: blobs(100_000, 64, 16, "ratio", {0.1: 1.015}),
+    "cube16": lambda: cube({0.1: 2.1, 0.5: 1.007, 1.0: 1.003}),
+    "digits": lambda: digits({1.0: 1.22, 3.0: 1.035}),
+}
+
+
+def cost_of(X: np.ndarray, centroids: np.ndarray) -> float:
+    """Sum of squared distances to the nearest centroid, a block of records at a time."""
+    norms = (centroids**2).sum(axis=1)
+    return float(
+        sum(
+            np.maximum((norms - 2 * x @ centroids.T).min(axis=1) + (x**2).sum(axis=1), 0.0).sum()
+            for x in np.array_split(X, max(len(X) // 4096, 1))
+        )
+    )
+
+
+def best_cost(problem: Problem) -> float:
+    from sklearn.cluster import KMeans
+
+    return float(KMeans(problem.k, n_init=10, random_state=0).fit(problem.X).inertia_)
+
+
+def costs(problem: Problem, method: Method, ledger: Callable[[], Ledger], runs: int) -> Iterator[float]:
+    engine = MemoryEngine.of_records(problem.X, problem.bounds)
+    for _ in range(runs):
+        release = method.run(engine, problem.k, ledger=ledger(), rng=Randomness.secure())
+        yield cost_of(problem.X, release.centroids)
+
+
+def rows(problem: Problem, runs: int, with_pure: bool) -> Iterator[tuple[str, str, float, float, float | None, float]]:
+    """Name, epsilon, score, what is wanted, the score of pure epsilon, and CPU seconds a fit."""
+    n, best = len(problem.X), best_cost(problem)
+    one = float(((problem.X - problem.X.mean(axis=0)) ** 2).sum())
+    name = f"{problem.name}, k = {problem.k}"
+
+    def scores(epsilon: float, method: Method, pure: bool) -> np.ndarray:
+        def ledger() -> Ledger:
+            return Ledger(epsilon) if pure else Ledger(epsilon, delta=problem.delta)
+
+        found = np.array(list(costs(problem, method, ledger, runs)))
+        return (one - found) / (one - best) if problem.score == "explained" else found / best
+
+    def both(score: Callable[[Method, bool], float]) -> tuple[float, float, float | None]:
+        before = time.process_time()
+        ours = score(gaussian(), False)
+        seconds = (time.process_time() - before) / runs
+        return ours, seconds, score(synopsis(), True) if with_pure else None
+
+    if problem.score == "integral":
+
+        def integral(method: Method, pure: bool) -> float:
+            means = [float(scores(epsilon, method, pure).mean()) * best / n for epsilon in GRID_OF_EPSILONS]
+            return float(np.trapezoid(means, GRID_OF_EPSILONS))
+
+        ours, seconds, other = both(integral)
+        yield name, "all", ours, problem.wanted[0.0], other, seconds / len(GRID_OF_EPSILONS)
+        return
+    for epsilon, wanted in problem.wanted.items():
+        ours, seconds, other = both(lambda method, pure, e=epsilon: float(np.median(scores(e, method, pure))))
+        yield name, f"{epsilon:g}", ours, wanted, other, seconds
+
+
+def main(names: Iterable[str], runs: int, with_pure: bool) -> None:
+    warnings.simplefilter("ignore")  # of a weak signal
+    print("| set | score | ε | reached | wanted | pure ε | CPU s |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in names:
+        problem = PROBLEMS[name]()
+        for title, epsilon, ours, wanted, other, seconds in rows(problem, runs, with_pure):
+            pure = "" if other is None else f"{other:.4g}"
+            print(
+                f"| {title} | {problem.score} | {epsilon} | {ours:.4g} | {wanted:g} | {pure} | {seconds:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PROBLEMS)}; all by default")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument(
+        "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
+    )
+    given = parser.parse_args()
+    main(given.names or PROBLEMS, given.runs, given.pure)

@@ -1,0 +1,147 @@
+"""The method `gaussian` as a whole: its budget, its engines, its seeds, and that it finds clusters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpkmeans.core.ball import Ball
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.rho import Rho
+from dpkmeans.data.source import open_array
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.stream import StreamEngine
+from dpkmeans.errors import BudgetError, TooFewRecordsError, WeakSignalWarning
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.wide.geometry import public_ball
+from dpkmeans.wide.method import gaussian
+from dpkmeans.wide.settings import STEPS
+
+weak = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
+
+
+def blobs(n: int, d: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Records around k far places in the unit box, and the places."""
+    rng = np.random.default_rng(seed)
+    places = 0.2 + 0.6 * rng.random((k, d))
+    return places[rng.integers(k, size=n)] + 0.02 * rng.standard_normal((n, d)), places
+
+
+def run(X: np.ndarray, k: int, ledger: Ledger, rng: Randomness, **options):
+    engine = MemoryEngine.of_records(X, Bounds.of((0, 1), X.shape[1]), n_threads=1)
+    return gaussian(**options).run(engine, k, ledger=ledger, rng=rng)
+
+
+@weak
+@pytest.mark.parametrize("d", [1, 2, 20, 21, 50])
+@pytest.mark.parametrize("k", [1, 4, 30])
+@pytest.mark.parametrize("promise", [{"promised": 0.3, "delta": 1e-9}, {"promised": 5.0, "delta": 1e-5}, {"rho": 1e-4}])
+def test_the_spends_are_all_of_the_promise_and_never_more(d, k, promise):
+    ledger = Ledger(**promise)
+    total = ledger.remaining_rho
+    release = run(blobs(1000, d, 3)[0], k, ledger, Randomness.with_seed(1))
+    assert ledger.remaining_rho == Rho(0)
+    assert sum((spend.rho for spend in ledger.spends), Rho(0)) == total
+    assert release.centroids.shape == (k, d)
+    assert len(np.unique(release.centroids, axis=0)) == k
+    assert release.n_passes == len(release.spends)
+    assert sum(spend.label.startswith("step") for spend in release.spends) == STEPS
+
+
+def test_clusters_in_many_features_are_found():
+    """Each place is a hundred deviations of a released mean from the next: a miss by chance is below 1e-10."""
+    X, places = blobs(20_000, 60, 5)
+    release = run(X, 5, Ledger(4.0, delta=1e-6), Randomness.secure())
+    apart = np.sqrt(((release.centroids[:, None] - places) ** 2).sum(axis=2))
+    assert sorted(apart.argmin(axis=1).tolist()) == [0, 1, 2, 3, 4]
+    assert apart.min(axis=1).max() < 0.05
+    assert np.abs(np.array(release.sizes) - 4000).max() < 400
+    assert release.guarantee.label == "proved"
+
+
+def test_centroids_of_noise_alone_are_worse():
+    """What the test above asserts fails for another data set's places."""
+    _, places = blobs(20_000, 60, 5)
+    other = run(blobs(20_000, 60, 5, seed=9)[0], 5, Ledger(4.0, delta=1e-6), Randomness.secure())
+    apart = np.sqrt(((other.centroids[:, None] - places) ** 2).sum(axis=2))
+    assert apart.min(axis=1).max() > 0.5
+
+
+@weak
+@pytest.mark.parametrize("d", [12, 40])
+def test_seeded_bits_are_the_same_in_memory_and_streamed_and_for_any_number_of_threads(d):
+    X, _ = blobs(3000, d, 4)
+    box = Bounds.of((0, 1), d)
+    engines = [
+        MemoryEngine.of_records(X, box, n_threads=1),
+        MemoryEngine.of_records(X[::-1], box, n_threads=3),
+        StreamEngine(open_array(X), box, batch_rows=700, n_threads=2),
+    ]
+    found = [
+        gaussian().run(engine, 6, ledger=Ledger(2.0, delta=1e-6), rng=Randomness.with_seed(3)) for engine in engines
+    ]
+    assert all(np.array_equal(release.centroids, found[0].centroids) for release in found)
+    assert all(release.sizes == found[0].sizes for release in found)
+    other = gaussian().run(engines[0], 6, ledger=Ledger(2.0, delta=1e-6), rng=Randomness.with_seed(4))
+    assert not np.array_equal(other.centroids, found[0].centroids)
+
+
+def test_too_little_signal_is_said_and_the_answer_is_about_one_private_mean():
+    """The mean of 2000 records in 60 features, with noise that cannot be told from it: never far beyond the box."""
+    X, _ = blobs(2000, 60, 3)
+    with pytest.warns(WeakSignalWarning, match="told from noise"):
+        release = run(X, 40, Ledger(0.2, delta=1e-6), Randomness.with_seed(0))
+    assert release.parameters["clusters_with_signal"] < 40
+    one = ((X - X.mean(axis=0)) ** 2).sum()
+    cost = ((X[:, None] - release.centroids[:3]) ** 2).sum(axis=2).min(axis=1).sum()
+    assert cost < 3 * one
+
+
+def test_pure_epsilon_is_refused_before_anything_is_spent():
+    ledger = Ledger(1.0)
+    with pytest.raises(BudgetError, match="delta"):
+        run(blobs(100, 12, 2)[0], 2, ledger, Randomness.secure())
+    assert ledger.spends == ()
+
+
+def test_more_clusters_than_records_stop_after_the_count():
+    """By chance it does not: the noisy count would have to be 9000 deviations off."""
+    ledger = Ledger(rho=100.0)
+    with pytest.raises(TooFewRecordsError, match="noisy number of records"):
+        run(blobs(10, 12, 2)[0], 1000, ledger, Randomness.secure())
+    assert [spend.label for spend in ledger.spends] == ["number of records and mean"]
+
+
+@weak
+def test_a_public_number_of_records_is_taken():
+    release = run(blobs(900, 12, 2)[0], 2, Ledger(1.0, delta=1e-6), Randomness.with_seed(0), n_records=900)
+    assert release.centroids.shape == (2, 12)
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), ([0, -3], [10, 3]), Ball(center=2, radius=3)])
+def test_the_public_ball_holds_every_record_of_the_bounds(bounds):
+    box = Bounds.of(bounds, 2)
+    ball = public_ball(box)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-20, 20, (4000, 2))
+    points = reveal_points(MemoryEngine.of_records(X, box, n_threads=1))
+    away = np.sqrt(((points - ball.centre) ** 2).sum(axis=1))
+    assert away.max() <= ball.radius
+    assert away.max() > 0.99 * ball.radius - 2
+
+
+def reveal_points(engine: MemoryEngine) -> np.ndarray:
+    """The grid points of an engine in whole steps, for a test."""
+    return engine._rows(np.arange(engine._n)) * 2**20
+
+
+def test_noise_falls_and_steps_come_to_rest_with_the_budget():
+    X, _ = blobs(5000, 40, 3)
+    much, little = (
+        run(X, 3, Ledger(epsilon, delta=1e-6), Randomness.with_seed(1)).parameters["moves"] for epsilon in (8.0, 1.0)
+    )
+    assert much[-1] < little[-1]
+    assert math.isfinite(little[0])
