@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,10 +78,7 @@ INTEGRALS = {(16, 64): 0.085, (64, 64): 0.115, (16, 128): 0.095, (64, 128): 0.16
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "embeddings20": lambda: embeddings(20, {0.25: 0.28, 1.0: 0.81, 3.0: 0.95}),
     "embeddings50": lambda: embeddings(50, {0.25: 0.22, 1.0: 0.67, 3.0: 0.90}),
-    **{
-        f"blobs{k}_{d}": lambda k=k, d=d, most=most: blobs(20_000, d, k, "integral", {0.0: most})
-        for (k, d), most in INTEGRALS.items()
-    },
+    **{f"blobs{k}_{d}": partial(blobs, 20_000, d, k, "integral", {0.0: most}) for (k, d), most in INTEGRALS.items()},
     "blobs784": lambda: blobs(20_000, 784, 10, "ratio", {0.5: 1.04, 1.0: 1.012}),
     "blobs100k": lambda: blobs(100_000, 64, 16, "ratio", {0.1: 1.015}),
     "cube16": lambda: cube({0.1: 2.1, 0.5: 1.007, 1.0: 1.003}),
@@ -141,7 +139,11 @@ def rows(problem: Problem, runs: int, with_pure: bool) -> Iterator[tuple[str, st
         yield name, "all", ours, problem.wanted[0.0], other, seconds / len(GRID_OF_EPSILONS)
         return
     for epsilon, wanted in problem.wanted.items():
-        ours, seconds, other = both(lambda method, pure, e=epsilon: float(np.median(scores(e, method, pure))))
+
+        def median(method: Method, pure: bool, epsilon: float = epsilon) -> float:
+            return float(np.median(scores(epsilon, method, pure)))
+
+        ours, seconds, other = both(median)
         yield name, f"{epsilon:g}", ours, wanted, other, seconds
 
 

@@ -304,6 +304,7 @@ DECLARES = {
     "synopsis/view.py",
     "synopsis/zoom.py",
     "synopsis/zoom_cells.py",
+    "wide/queries.py",
     "core/query.py",
 }
 UNPROVED = {"methods/gupt.py", "methods/privgene.py"}

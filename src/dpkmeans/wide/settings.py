@@ -37,9 +37,9 @@ class Split:
 MEAN_SHARE = 0.02
 MEAN_SPLIT = Split(0.75, 0.25, 0.0, 0.0)
 DISTANCE_SHARE = 0.02
-COVARIANCE_SHARE = 0.12
+COVARIANCE_SHARE = 0.10
 SUBSPACE_DISTANCE_SHARE = 0.01
-START_SHARE = 0.28
+START_SHARE = 0.24
 START_SHARE_ALONE = 0.40  # where nothing is spent on a covariance
 START_SHARE_WHOLE = 0.60  # where all features are searched: then the steps need less
 RESIDUAL_DISTANCE_SHARE = 0.01

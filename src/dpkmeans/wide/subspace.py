@@ -8,6 +8,7 @@ alone, and is the same to the bit on every engine and processor.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -122,6 +123,7 @@ class ProjectedQuery:
 
     query: Query
     subspace: Subspace
+    moves: ClassVar[bool] = True  # where the projection of a corner lies depends on the directions
 
     @property
     def shape(self) -> tuple[int, int]:
