@@ -164,10 +164,15 @@ class Randomness:
         return cls(np.random.default_rng(public), SeededNoise(noise))
 
     @classmethod
-    def of(cls, random_state: int | np.random.Generator | np.random.RandomState | None) -> Randomness:
-        """What scikit-learn's `random_state` asks for: None is secure, anything else is seeded."""
+    def of(cls, random_state: int | np.random.Generator | np.random.RandomState | Randomness | None) -> Randomness:
+        """What scikit-learn's `random_state` asks for: None is secure, anything else is seeded.
+
+        A `Randomness` is taken as it is, for audits; it is no longer secure, whatever it was.
+        """
         if random_state is None:
             return cls.secure()
+        if isinstance(random_state, Randomness):
+            return cls(random_state.generator, random_state.noise)
         if isinstance(random_state, np.random.Generator):
             return cls(random_state, SeededNoise(int(random_state.integers(2**63))))
         if isinstance(random_state, np.random.RandomState):

@@ -1,0 +1,176 @@
+"""Neighbours that are hard on purpose, for replay: D, one record more, where it stands, and how D is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.audit.replay import Outcome, Replayed, Run, replay
+from dpkmeans.engines.config import Stream
+from dpkmeans.errors import DPKMeansError
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.session import FitRequest
+from dpkmeans.session import run as fit
+
+LOWER, UPPER = -1.0, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class HardPair:
+    """D (`records`, shape (n, d)), the extra record (d,), where it stands among them, k, and rows read at a time.
+
+    `batch_rows` is None where D is held in memory.
+    """
+
+    name: str
+    records: FloatArray
+    extra: FloatArray
+    position: int
+    n_clusters: int
+    batch_rows: int | None
+
+    def side(self, with_record: bool) -> FloatArray:
+        """The records of D or D'."""
+        return np.insert(self.records, self.position, self.extra, axis=0) if with_record else self.records
+
+
+def hard_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
+    """`n` pairs: every kind of data with every kind of record in turn, at random places.
+
+    >>> [pair.name for pair in hard_pairs(2)]
+    ['blobs, at a corner', 'one place, at a corner']
+    """
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        kind, make = list(_DATA.items())[i % len(_DATA)]
+        place, extra = list(_RECORDS.items())[i // len(_DATA) % len(_RECORDS)]
+        d = int(rng.integers(1, 5))
+        records = make(rng, d)
+        n_records = len(records)
+        position = int(rng.choice(np.array([0, n_records, int(rng.integers(n_records + 1))])))
+        batch_rows = int(rng.integers(1, n_records + 2)) if i % 10 == 9 else None
+        yield HardPair(f"{kind}, {place}", records, extra(rng, records), position, int(rng.integers(1, 5)), batch_rows)
+
+
+def replay_pair(pair: HardPair, request: FitRequest, seed: int) -> Replayed:
+    """Both sides of a pair under one request, from the records to the release."""
+    engine: Any = "memory" if pair.batch_rows is None else Stream(batch_rows=pair.batch_rows, n_threads=1)
+    asked = replace(request, n_clusters=pair.n_clusters, bounds=(LOWER, UPPER), engine=engine)
+    return replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed)
+
+
+def run_of(request: FitRequest, X: Any) -> Run:
+    """A whole fit, and all that it shows; one that stops with an error shows the error."""
+
+    def run(rng: Randomness) -> Outcome:
+        ledger = Ledger()
+        try:
+            asked = replace(request, random_state=rng, guarantee="none", ledger=ledger)
+            shown: Any = fit(asked, X).release.to_dict()
+        except DPKMeansError as error:
+            shown = f"{type(error).__name__}: {error}"
+        rho = sum((spend.rho.fraction for spend in ledger.spends if spend.rho is not None), Fraction(0))
+        return Outcome(shown, ledger.spent.fraction, rho)
+
+    return run
+
+
+def many_records(n: int, seed: int = 0) -> Iterator[HardPair]:
+    """Those of the hard pairs that have thousands of records, held in memory."""
+    pairs = (pair for pair in hard_pairs(len(_DATA) * n, seed) if len(pair.records) >= 2000)
+    return (replace(pair, batch_rows=None) for pair in islice(pairs, n))
+
+
+def _blobs(rng: np.random.Generator, d: int) -> FloatArray:
+    centres = rng.uniform(LOWER, UPPER, (3, d))
+    return np.asarray(centres[rng.integers(3, size=40)] + 0.1 * rng.standard_normal((40, d)))
+
+
+def _one_place(rng: np.random.Generator, d: int) -> FloatArray:
+    return np.tile(rng.uniform(LOWER, UPPER, d), (int(rng.integers(2, 30)), 1))
+
+
+def _on_borders(rng: np.random.Generator, d: int) -> FloatArray:
+    """Multiples of a quarter of the box, where cells of grids and of public starts meet."""
+    return np.asarray(LOWER + (UPPER - LOWER) * rng.integers(0, 5, (30, d)) / 4)
+
+
+def _few(rng: np.random.Generator, d: int) -> FloatArray:
+    return np.asarray(rng.uniform(LOWER, UPPER, (int(rng.integers(1, 5)), d)))
+
+
+def _many(rng: np.random.Generator, d: int) -> FloatArray:
+    """Enough for a fine synopsis."""
+    centres = rng.uniform(LOWER, UPPER, (5, d))
+    return np.asarray(centres[rng.integers(5, size=3000)] + 0.1 * rng.standard_normal((3000, d)))
+
+
+def _in_a_corner(rng: np.random.Generator, d: int) -> FloatArray:
+    """In a small part of the box, so that a synopsis zooms in."""
+    return np.asarray(LOWER + 0.01 * rng.random((2000, d)))
+
+
+def _wide(rng: np.random.Generator, d: int) -> FloatArray:
+    """Many features."""
+    return np.asarray(rng.uniform(LOWER, UPPER, (500, 10 + 8 * d)))
+
+
+def _outside(rng: np.random.Generator, d: int) -> FloatArray:
+    return np.asarray(rng.standard_normal((30, d)) * 10.0)
+
+
+def _at_corner(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    return np.asarray(rng.choice([LOWER, UPPER], X.shape[1]))
+
+
+def _far_outside(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    return np.asarray(rng.choice([-1e300, 1e300], X.shape[1]))
+
+
+def _a_tie(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    return np.asarray(X[rng.integers(len(X))])
+
+
+def _between(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    return np.asarray((X[rng.integers(len(X))] + X[rng.integers(len(X))]) / 2)
+
+
+def _on_a_border(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    return np.asarray(_on_borders(rng, X.shape[1])[0])
+
+
+def _alone(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """The place, out of some, that is farthest from all records: an empty cell, if there is one."""
+    places = rng.uniform(LOWER, UPPER, (50, X.shape[1]))
+    gaps = np.array([((X - place) ** 2).sum(axis=1).min() for place in places])
+    return np.asarray(places[gaps.argmax()])
+
+
+Made = Callable[[np.random.Generator, int], FloatArray]
+Placed = Callable[[np.random.Generator, FloatArray], FloatArray]
+
+_DATA: dict[str, Made] = {
+    "blobs": _blobs,
+    "one place": _one_place,
+    "borders of cells": _on_borders,
+    "few records": _few,
+    "mostly outside": _outside,
+    "many records": _many,
+    "in a corner": _in_a_corner,
+    "many features": _wide,
+}
+_RECORDS: dict[str, Placed] = {
+    "at a corner": _at_corner,
+    "far outside": _far_outside,
+    "a tie": _a_tie,
+    "between two": _between,
+    "on a border": _on_a_border,
+    "alone": _alone,
+}

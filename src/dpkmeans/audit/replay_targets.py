@@ -1,0 +1,91 @@
+"""What is replayed: every method of the registry, other packages' too, persons as the unit, and estimated bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from dpkmeans.audit.hard_pairs import HardPair, hard_pairs, many_records, replay_pair, run_of
+from dpkmeans.audit.method_targets import SMALLER
+from dpkmeans.audit.replay import Replayed, replay
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.unit import Person
+from dpkmeans.errors import MethodError
+from dpkmeans.methods.registry import MethodSpec, registry
+from dpkmeans.session import FitRequest
+
+PERSONS, BOUNDS = "persons", "bounds"
+AT_MOST = 3
+KEEPS: tuple[Any, ...] = ("rows", "mean", "one")
+
+
+def replays_of(name: str, pairs: int, epsilon: float, seed: int = 0) -> Iterator[Replayed]:
+    """Replays of a method of the registry, of persons, or of estimated bounds, over so many hard pairs.
+
+    >>> all(replayed.holds for replayed in replays_of("dwork", 3, 1.0))
+    True
+    """
+    epsilon = float(Epsilon.of(epsilon))
+    if name in _OTHERS:
+        return _OTHERS[name](pairs, epsilon, seed)
+    if name not in registry():
+        known = ", ".join([*registry(), *_OTHERS])
+        raise MethodError(f"there is nothing called {name!r} to replay. Known: {known}.")
+    request = request_for(registry()[name], epsilon)
+    return (replay_pair(pair, request, seed + i) for i, pair in enumerate(hard_pairs(pairs, seed)))
+
+
+def names() -> tuple[str, ...]:
+    """What can be replayed and is labelled `proved`."""
+    return (*(name for name, entry in registry().items() if entry.guarantee == "proved"), *_OTHERS)
+
+
+def request_for(entry: MethodSpec, epsilon: float) -> FitRequest:
+    """A fit with a method of the registry at `epsilon`, with public parameters under which it is fast."""
+    method: Any = entry.factory(**SMALLER[entry.name]) if entry.name in SMALLER else entry.name
+    total = None if {"step_epsilon", "release_epsilon"} <= set(entry.options) else epsilon
+    return FitRequest(method=method, epsilon=total)
+
+
+def _persons(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
+    """D' has all rows of one person more, spread over the file; the door keeps some of them."""
+    rng = np.random.default_rng(seed)
+    for i, (pair, keep) in enumerate(zip(hard_pairs(pairs, seed), cycle(KEEPS), strict=False)):
+        unit = Person("id", at_most=AT_MOST, keep=keep) if keep == "rows" else Person("id", keep=keep)
+        request = FitRequest(method="synopsis", epsilon=epsilon, unit=unit, n_clusters=pair.n_clusters)
+        tables = [_visits(pair, with_person, np.random.default_rng((seed, i))) for with_person in (False, True)]
+        bounds = {f"x{j}": (-1.0, 3.0) for j in range(pair.records.shape[1])}
+        asked = replace(request, bounds=bounds)
+        runs = [run_of(asked, table) for table in tables]
+        yield replay(*runs, int(rng.integers(2**31)), records=unit.records)
+
+
+def _visits(pair: HardPair, with_person: bool, rng: np.random.Generator) -> Any:
+    """The records as visits of about a third as many persons; the one more has up to seven, near the extra record."""
+    import pandas as pd
+
+    n, d = pair.records.shape
+    table = pd.DataFrame(pair.records, columns=[f"x{j}" for j in range(d)])
+    table["id"] = rng.integers(0, max(n // 3, 1), n)
+    if with_person:
+        rows = int(rng.integers(1, 8))
+        more = pd.DataFrame(pair.extra + 0.5 * rng.standard_normal((rows, d)), columns=[f"x{j}" for j in range(d)])
+        more["id"] = -1
+        table = pd.concat([more[: rows // 2], table, more[rows // 2 :]], ignore_index=True)
+    return table
+
+
+def _bounds(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
+    """Bounds that are estimated for a share of the budget, then a fit within them."""
+    request = FitRequest(method="synopsis", epsilon=epsilon, bounds_epsilon=float(Fraction(epsilon) / 2), scale=None)
+    for i, pair in enumerate(many_records(pairs, seed)):
+        asked = replace(request, n_clusters=pair.n_clusters)
+        yield replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed + i)
+
+
+_OTHERS: dict[str, Callable[[int, float, int], Iterator[Replayed]]] = {PERSONS: _persons, BOUNDS: _bounds}
