@@ -40,6 +40,7 @@ CALLS = {
     "demo": ("demo --out demo.html",),
     "schema": ("schema visits.csv --header", "schema visits.csv --no-header --out schema.toml --force"),
     "audit": ("audit laplace --runs 64 --jobs 1",),
+    "audit-replay": ("audit dwork --replay --pairs 3",),
     "reproduce": (
         "reproduce --dataset tiny --k 2 --runs 2 --epsilons 0.5 --methods posterior,prior,su --jobs 1 --out results",
     ),
@@ -97,7 +98,7 @@ def test_what_a_command_prints_as_json_fits_its_schema(name, folder, capsys, mon
 
 def test_every_command_has_json_a_schema_and_a_call_here_and_the_reference_names_it():
     reference = (DOCS / "reference.md").read_text("utf-8")
-    commands = {command.replace(" ", "-") for command in names_of_commands()} | {"show-verify"}
+    commands = {command.replace(" ", "-") for command in names_of_commands()} | {"show-verify", "audit-replay"}
     assert {path.stem for path in (DOCS / "schemas").glob("*.json")} == commands
     assert set(CALLS) == commands
     for command in commands:

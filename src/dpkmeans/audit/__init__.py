@@ -15,14 +15,19 @@ from dpkmeans.audit.method_targets import method_target, method_targets, registe
 from dpkmeans.audit.mutants import mutant_targets
 from dpkmeans.audit.neighbours import Pair, worst_pairs
 from dpkmeans.audit.protocols import Case, Sample, Target
+from dpkmeans.audit.replay import Call, Outcome, Replayed, replay
+from dpkmeans.audit.replay_targets import replays_of
 from dpkmeans.audit.targets import targets_of
 
 __all__ = [
     "QUICK",
     "AuditReport",
+    "Call",
     "Case",
     "Finding",
+    "Outcome",
     "Pair",
+    "Replayed",
     "Runs",
     "Sample",
     "Target",
@@ -33,6 +38,8 @@ __all__ = [
     "method_targets",
     "mutant_targets",
     "registered_target",
+    "replay",
+    "replays_of",
     "targets_of",
     "worst_pairs",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -76,8 +75,7 @@ def run_of(request: FitRequest, X: Any) -> Run:
             shown: Any = fit(asked, X).release.to_dict()
         except DPKMeansError as error:
             shown = f"{type(error).__name__}: {error}"
-        rho = sum((spend.rho.fraction for spend in ledger.spends if spend.rho is not None), Fraction(0))
-        return Outcome(shown, ledger.spent.fraction, rho)
+        return Outcome(shown, ledger.loss.pure.fraction, ledger.loss.rho.fraction)
 
     return run
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from dpkmeans.audit.noise_sources import Wrapped
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import DPKMeansError, DPKMeansWarning, MisfitWarning, TightBoundsWarning
+from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Gaussian
 from dpkmeans.privacy.randomness import NoiseSource, Randomness, SeededNoise
 
+Draw = Callable[[], Any]
 Run = Callable[[Randomness], Any]
 """Runs a method on one side of a pair with these random numbers; returns everything it shows, as plain values."""
 
@@ -183,6 +186,8 @@ class _Tape:
     entries: list[_Entry] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     scales: list[Fraction] = field(default_factory=list)
+    source: NoiseSource | None = None
+    booked: Callable[[], bool] | None = None
     playing: int | None = None
     apart: str | None = None
 
@@ -192,10 +197,29 @@ class _Tape:
     def left(self) -> int:
         return len(self.entries) - (self.playing or 0)
 
-    def call(self, mechanism: Any, exact: Exact[IntArray], label: str, draw: Callable[[], Any]) -> Any:
+    def drawn(self, scale: Fraction) -> None:
+        """The source was asked for noise: by a mechanism, and the spend must be in the ledger by then."""
+        self.scales.append(scale)
+        if self.booked is None:
+            self.stop("noise was drawn outside of a mechanism")
+        if not self.booked():
+            self.stop("noise was drawn before its spend was recorded")
+
+    def stop(self, why: str) -> NoReturn:
+        self.apart = self.apart or why
+        raise _ApartError
+
+    def call(
+        self, mechanism: Any, exact: Exact[IntArray], ledger: Ledger, rng: Randomness, label: str, draw: Draw
+    ) -> Any:
         """Draw and keep the output; or, in the second run, draw, and give the kept output in its place."""
+        if rng.noise is not self.source:
+            self.stop(f"the noise of {label!r} comes from another source than that of the run")
+        before_it = len(ledger.spends)
         self.scales.clear()
+        self.booked = lambda: len(ledger.spends) > before_it
         output = draw()
+        self.booked = None
         entry = _Entry(
             mechanism,
             label,
@@ -208,13 +232,11 @@ class _Tape:
             self.entries.append(entry)
             return _copied(output)
         if not self.left():
-            self.apart = f"{label!r} was asked on D' and not on D"
-            raise _ApartError
+            self.stop(f"{label!r} was asked on D' and not on D")
         before = self.entries[self.playing]
         self.playing += 1
         if before.question != entry.question:
-            self.apart = f"{before.label!r} on D and {label!r} on D' are not the same question"
-            raise _ApartError
+            self.stop(f"{before.label!r} on D and {label!r} on D' are not the same question")
         self.calls.append(_compare(before, entry, self.records))
         return _copied(before.output)
 
@@ -244,7 +266,8 @@ def _taped(tape: _Tape) -> Iterator[None]:
 
     def through(original: Callable[..., Any]) -> Callable[..., Any]:
         def release(self: Any, exact: Exact[IntArray], *, ledger: Any, rng: Any, label: str) -> Any:
-            return tape.call(self, exact, label, lambda: original(self, exact, ledger=ledger, rng=rng, label=label))
+            draw = partial(original, self, exact, ledger=ledger, rng=rng, label=label)
+            return tape.call(self, exact, ledger, rng, label, draw)
 
         return release
 
@@ -258,28 +281,29 @@ def _taped(tape: _Tape) -> Iterator[None]:
 
 
 class _Watched(Wrapped):
-    """A source that notes the scales it was asked for: what the noise really was, whatever a mechanism says."""
+    """A source that tells the tape what it was asked for: what the noise really was, whatever a mechanism says."""
 
-    def __init__(self, source: NoiseSource, scales: list[Fraction]) -> None:
+    def __init__(self, source: NoiseSource, drawn: Callable[[Fraction], None]) -> None:
         super().__init__(source)
-        self._scales = scales
+        self._drawn = drawn
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        self._scales.append(scale)
+        self._drawn(scale)
         return super().laplace(values, scale)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
-        self._scales.append(scale)
+        self._drawn(scale)
         return super().geometric(size, scale)
 
     def gaussian(self, values: IntArray, variance: Fraction) -> IntArray:
-        self._scales.append(variance)
+        self._drawn(variance)
         return super().gaussian(values, variance)
 
 
 def _randomness(tape: _Tape, seed: int) -> Randomness:
     public, noise = np.random.SeedSequence(seed).spawn(2)
-    return Randomness(np.random.default_rng(public), _Watched(SeededNoise(noise), tape.scales))
+    tape.source = _Watched(SeededNoise(noise), tape.drawn)
+    return Randomness(np.random.default_rng(public), tape.source)
 
 
 @dataclass(frozen=True)
@@ -303,3 +327,19 @@ def tightest(name: str, replays: Sequence[Replayed]) -> Tightest:
     promised = max((replayed.spent for replayed in replays), default=Fraction(0))
     broken = tuple(replayed.why_not for replayed in replays if not replayed.holds)
     return Tightest(name, len(replays), len(calls), broken, closest, run, promised)
+
+
+def summary_of(found: Tightest) -> dict[str, Any]:
+    """A summary as plain values. Losses are rounded up."""
+    call = found.call
+    return {
+        "method": found.name,
+        "pairs": found.pairs,
+        "calls": found.calls,
+        "broken": list(found.broken),
+        "largest_loss": float(found.run),
+        "spent": float(found.promised),
+        "closest_call": "-" if call is None else call.label,
+        "closest_mechanism": "-" if call is None else call.mechanism,
+        "closest_share": 0.0 if call is None else call.tightness,
+    }

@@ -45,6 +45,11 @@ def names() -> tuple[str, ...]:
     return (*(name for name, entry in registry().items() if entry.guarantee == "proved"), *_OTHERS)
 
 
+def labelled_proved(name: str) -> bool:
+    """Whether it claims to be proved, so that a replay that does not hold is a violation."""
+    return name in names()
+
+
 def request_for(entry: MethodSpec, epsilon: float) -> FitRequest:
     """A fit with a method of the registry at `epsilon`, with public parameters under which it is fast."""
     method: Any = entry.factory(**SMALLER[entry.name]) if entry.name in SMALLER else entry.name
@@ -58,11 +63,11 @@ def _persons(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
     for i, (pair, keep) in enumerate(zip(hard_pairs(pairs, seed), cycle(KEEPS), strict=False)):
         unit = Person("id", at_most=AT_MOST, keep=keep) if keep == "rows" else Person("id", keep=keep)
         request = FitRequest(method="synopsis", epsilon=epsilon, unit=unit, n_clusters=pair.n_clusters)
-        tables = [_visits(pair, with_person, np.random.default_rng((seed, i))) for with_person in (False, True)]
+        tables = [_visits(pair, more, np.random.default_rng((seed, i))) for more in (False, True)]
         bounds = {f"x{j}": (-1.0, 3.0) for j in range(pair.records.shape[1])}
         asked = replace(request, bounds=bounds)
-        runs = [run_of(asked, table) for table in tables]
-        yield replay(*runs, int(rng.integers(2**31)), records=unit.records)
+        without, with_person = (run_of(asked, table) for table in tables)
+        yield replay(without, with_person, int(rng.integers(2**31)), records=unit.records)
 
 
 def _visits(pair: HardPair, with_person: bool, rng: np.random.Generator) -> Any:

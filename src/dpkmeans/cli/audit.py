@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
 from dpkmeans.cli.main import DONE, FAULT, VIOLATION
-from dpkmeans.cli.options import Jobs, Json, WholeOrNone, all_cores
+from dpkmeans.cli.options import Jobs, Json, Whole, WholeOrNone, all_cores
 from dpkmeans.core.epsilon import format_epsilon
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 KIND = "dpkmeans audit"
 VERSION = 1
+REPLAY_KIND = "dpkmeans replay"
+REPLAY_HEADER = ["method", "pairs", "calls", "broken", "largest loss of a run", "closest call"]
+REPLAYED = (
+    "Losses are exact for these pairs and outputs, without statistics. Other pairs and outputs are not covered; the "
+    "proofs cover all."
+)
 HEADER = ["target", "label", "pair", "event", "runs", "p", "p'", "epsilon at least", "claimed", "verdict"]
 
 
@@ -27,6 +33,8 @@ def audit(
     epsilon: float = 1.0,
     runs: WholeOrNone = None,
     quick: bool = False,
+    replay: bool = False,
+    pairs: Whole = 100,
     confidence: float = 0.95,
     jobs: Jobs = None,
     out: Path | None = None,
@@ -48,12 +56,19 @@ def audit(
         Runs on each data set of a pair. By default 100000 for a mechanism, 2000 for a method, 10000 for the paper's.
     quick:
         Use a tenth of the default runs, or fewer.
+    replay:
+        Compute exact losses instead: run on one side of a pair, then on the other with the same outputs. For methods,
+        `persons`, `bounds`, or `all` of these that are proved.
+    pairs:
+        Number of hard pairs to replay.
     confidence:
         Probability with which all bounds in the report hold together.
     out:
         Write all findings here (JSON).
     """
     check_outputs(out)
+    if replay:
+        return _replay(method, epsilon, pairs, out, json)
     with output.status("Preparing the audit"):
         from dpkmeans.audit import QUICK, Runs
         from dpkmeans.audit import audit as run_audit
@@ -75,6 +90,47 @@ def audit(
     if findings.missed:
         return FAULT
     return VIOLATION if any(not finding.mutant for finding in findings.violations) else DONE
+
+
+def _replay(method: str, epsilon: float, pairs: int, out: Path | None, json: bool) -> int:
+    """Replay hard pairs of one method, or of all that are proved."""
+    from dpkmeans.audit.replay import summary_of, tightest
+    from dpkmeans.audit.replay_targets import labelled_proved, names, replays_of
+    from dpkmeans.core.checks import check_integer
+    from dpkmeans.storage.json_files import write_json
+
+    check_integer(pairs, "pairs")
+    chosen = names() if method == "all" else (method,)
+    found = []
+    with output.progress("pairs") as report:
+        for i, name in enumerate(chosen):
+            replays = []
+            for replayed in replays_of(name, pairs, epsilon):
+                replays.append(replayed)
+                report(i * pairs + len(replays), len(chosen) * pairs, name)
+            found.append(tightest(name, replays))
+    rows = [summary_of(row) for row in found]
+    content = {"epsilon": epsilon, "pairs": pairs, "note": REPLAYED, "methods": rows}
+    if out is not None:
+        write_json(out, REPLAY_KIND, VERSION, content)
+    if json:
+        output.print_json(content)
+    else:
+        output.print_table(REPLAY_HEADER, [replay_row(row) for row in rows], right=False)
+        output.print_lines([REPLAYED, *(f"{row.name}: {row.broken[0]}." for row in found if row.broken)])
+    return VIOLATION if any(row.broken and labelled_proved(row.name) for row in found) else DONE
+
+
+def replay_row(row: dict[str, Any]) -> list[str]:
+    """One line of the table, as text."""
+    return [
+        row["method"],
+        str(row["pairs"]),
+        str(row["calls"]),
+        str(len(row["broken"])),
+        f"{row['largest_loss']:.3f} of {format_epsilon(row['spent'])}",
+        f"{row['closest_share']:.3f} of its share: {row['closest_call']}",
+    ]
 
 
 def _print(report: AuditReport) -> None:
