@@ -24,10 +24,10 @@ SLACK = Fraction(1, 10**40)
 
 
 def loss_of(mechanism: Any, before: IntArray, after: IntArray, output: Any, scale: Fraction) -> Fraction:
-    """ln P(output | D) - ln P(output | D'), from exact answers `before` on D and `after` on D'. Rounded away from 0.
+    """ln P(output | D) - ln P(output | D'), from exact answers `before` on D and `after` on D'.
 
-    For Gaussian noise, whose loss has no bound, the divergence that the call's rho bounds: |change|²/2σ², never
-    negative; `scale` is then σ².
+    A logarithm is rounded towards 0, by at most 10^-39. For Gaussian noise, whose loss has no bound, the divergence
+    that the call's rho bounds: |change|²/2σ², never negative; `scale` is then σ².
     """
     for kind, loss in _LOSSES:
         if isinstance(mechanism, kind):
@@ -86,7 +86,7 @@ def _gaussian(mechanism: Gaussian, before: IntArray, after: IntArray, _: IntArra
 def _choice(_: PermuteAndFlip, before: IntArray, after: IntArray, output: int, scale: Fraction) -> Fraction:
     with _exactly():
         ratio = (_chance(before, output, scale) / _chance(after, output, scale)).ln()
-        return _away(ratio)
+        return _surely(ratio)
 
 
 def _chance(scores: IntArray, chosen: int, scale: Fraction) -> Decimal:
@@ -114,7 +114,7 @@ def _tree(mechanism: PrivTreeSplits, before: IntArray, after: IntArray, output: 
             here, there = (max(int(side) - depth * bias, -bias) for side in sides)
             if here != there:
                 total += (_split_chance(here, splits, scale) / _split_chance(there, splits, scale)).ln()
-        return _away(total)
+        return _surely(total)
 
 
 def _tested(
@@ -164,9 +164,13 @@ def _decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _away(value: Decimal) -> Fraction:
-    """As a fraction that is not nearer to 0 than the number that was rounded."""
-    return Fraction(value) + (SLACK if value > 0 else -SLACK) * (value != 0)
+def _surely(value: Decimal) -> Fraction:
+    """As a fraction that is not farther from 0 than the number that was rounded: what was surely lost.
+
+    Proofs are tight, so a loss is often the budget itself; one above it by less than 10^-39 is not told apart.
+    """
+    found = Fraction(value)
+    return max(found - SLACK, Fraction(0)) if value > 0 else min(found + SLACK, Fraction(0))
 
 
 _LOSSES: tuple[tuple[type, Callable[..., Fraction]], ...] = (
