@@ -15,12 +15,14 @@ import numpy as np
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.query import Sensitivity
+from dpkmeans.errors import BudgetError
 from dpkmeans.kernels.assign import interleave_centroids
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES, nearest_in_tile
 from dpkmeans.wide.settings import BINS, BINS_PER_OCTAVE, DIAGONAL, OFF_DIAGONAL, PRODUCT_NORM, RECORDS_AT_ONCE
 
 STEPS_PER_UNIT = float(GRID)  # for compiled loops
+TILES_ADDED = 2**20 // LANES  # at a time in float64, before they are added to whole numbers of 64 bits
 SHRINK = 1.0 - 2.0**-30  # of the factor of a clipped vector that is still too long
 
 
@@ -53,6 +55,8 @@ class AtCentres:
 
     The row holds `count` per record (K); `cost` times its squared distance over `cost_radius`², at most `cost` (K); its
     residual, clipped to the L2 norm `radius` (K, d); and `bins` in one of the bins of its distance (BINS).
+
+    Centres lie in the box and weights are below 2^30, so squares, and sums over 2^20 records, are exact in float64.
     """
 
     origin: IntArray
@@ -63,6 +67,11 @@ class AtCentres:
     cost_radius: int
     bins: int
     rings: Rings
+
+    def __post_init__(self) -> None:
+        places = self.origin + self.centres
+        if places.min() < 0 or places.max() > GRID or max(self.radius, self.count, self.cost, self.bins) >= 2**30:
+            raise BudgetError("centres must lie in the box, and weights below 2^30, for sums that are exact.")
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -88,10 +97,12 @@ class AtCentres:
         k, d = self.centres.shape
         weights = np.array([self.radius, self.count, self.cost, float(self.cost_radius) ** 2, self.bins], np.float64)
         origin, centres = (self.origin / GRID).astype(np.float32), self.centres.astype(np.float64)
-        cells, bins = np.zeros((k, 2 + d)), np.zeros(BINS)
-        _look(tiles, n, origin, centres, weights, self.rings.squares, cells, bins)
-        for part, added in zip(self.parts(table[0]), (cells[:, 0], cells[:, 1], cells[:, 2:], bins), strict=True):
-            part += added.ravel()[: len(part)].astype(np.int64)  # sums of whole numbers below 2^53: exact
+        for start in range(0, len(tiles), TILES_ADDED):
+            cells, bins = np.zeros((k, 2 + d)), np.zeros(BINS)
+            piece, left = tiles[start : start + TILES_ADDED], n - start * LANES
+            _look(piece, left, origin, centres, weights, self.rings.squares, cells, bins)
+            for part, added in zip(self.parts(table[0]), (cells[:, 0], cells[:, 1], cells[:, 2:], bins), strict=True):
+                part += added.ravel()[: len(part)].astype(np.int64)  # sums of whole numbers up to 2^50: exact
 
 
 @compiled

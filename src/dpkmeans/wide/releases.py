@@ -62,7 +62,7 @@ class Desk:
 
         The weights of the parts are such that `split` is their share of rho.
         """
-        places = whole(centres)
+        places = whole(np.clip(centres, -sight.origin, self.asked.bounds.side - sight.origin))
         unit = float(round(radius)) / math.sqrt(split.residuals) if split.residuals else 1.0
         query = AtCentres(
             sight.origin,
