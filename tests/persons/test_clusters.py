@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from uuid import UUID
+
 import numpy as np
 import pytest
 from tests.engines.clusters import dask_client, spark_session, why_no_spark
@@ -15,6 +18,8 @@ from dpkmeans.errors import DataError
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
 
 FRAME = visits()
+TIED = FRAME.round(1)[:1500]
+"""With many equal rows, those of a person among them."""
 UNITS = (Person("who", at_most=2), Person("who", keep="mean"), Person("who", keep="one"))
 OPTIONS = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 4, "guarantee": "none", "method": "su"}
 
@@ -44,8 +49,14 @@ def check(collection, engine, folder):
         assert np.array_equal(after_door(FRAME, unit, engine), expected), "sent from here"
         gone = FRAME[FRAME.who != 3]
         assert np.array_equal(after_door(collection(gone), unit, engine), after_door(gone, unit))
-        texts = FRAME.assign(who=[f"p-{who}" for who in FRAME.who])
-        assert np.array_equal(after_door(collection(texts), unit, engine), after_door(texts, unit))
+        for as_id in (lambda who: f"p-{who}", lambda who: str(UUID(int=who))):
+            named = TIED.assign(who=list(map(as_id, TIED.who)))
+            found = after_door(collection(named), unit, engine)
+            assert np.array_equal(found, after_door(named, unit))
+            rest = after_door(collection(named[named.who != as_id(3)]), unit, engine)
+            whole, without = (Counter(map(tuple, side.tolist())) for side in (found, rest))
+            assert not without - whole
+            assert (whole - without).total() == unit.records
     unit = Person("who", at_most="auto")
     expected = DPKMeans(3, **OPTIONS, unit=unit).fit(FRAME).release_
     csv = Files(write_csv(FRAME, folder / "c", 3), ("who", "x", "y"))

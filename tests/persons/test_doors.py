@@ -335,6 +335,16 @@ def test_what_does_not_go_together_is_refused_before_anything_is_spent(options, 
     assert ledger.spent.nano == 0
 
 
+@pytest.mark.parametrize("unit", [*UNITS, Person("who", at_most="auto")], ids=str)
+@pytest.mark.parametrize("engine", [None, "stream"])
+@pytest.mark.filterwarnings("ignore")  # of a weak signal
+def test_nobody_at_all_is_no_error_so_that_a_single_person_cannot_be_told_from_nobody(unit, engine):
+    for n in (0, 1):
+        options = {"epsilon": 1.0, "bounds": (0, 1), "method": "su", "unit": unit, "engine": engine}
+        model = DPKMeans(2, **options).fit(visits()[:n])
+        assert model.release_.epsilon_spent == pytest.approx(1.0)
+
+
 def test_an_array_has_no_ids():
     with pytest.raises(DataError, match="found by name"):
         DPKMeans(3, epsilon=1.0, bounds=(0, 1), unit=Person("who", at_most=2)).fit(visits().to_numpy())

@@ -77,6 +77,7 @@ class PersonFiles:
         self.n_features = n_features
         self._row = np.dtype([("id", "<u8", 2), ("steps", "<i4", n_features)])
         self.kept = self._folder / "kept"
+        self.kept.touch()  # there may be nobody
         self._n_kept = 0
 
     @staticmethod
