@@ -146,6 +146,10 @@ class LooseBoundsWarning(DPKMeansWarning):
     """From the noisy histogram of an estimate of the bounds: a feature that collapsed, or bounds that are too wide."""
 
 
+class LargeDeltaWarning(DPKMeansWarning):
+    """A delta that is not small beside one over the number of records, where that is public, or at all."""
+
+
 class UnsettledWarning(DPKMeansWarning):
     """A finished fit could not return what it had reserved in a durable ledger: all of it stays spent."""
 

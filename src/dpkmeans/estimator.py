@@ -25,7 +25,8 @@ from dpkmeans.engines.open import EngineSpec, OpenedData
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
 from dpkmeans.methods.base import Method
-from dpkmeans.session import FitRequest, LedgerLike, run, run_synopsis
+from dpkmeans.privacy.accounts import LedgerLike
+from dpkmeans.session import FitRequest, run, run_synopsis
 from dpkmeans.synopsis.synopsis import Synopsis
 
 
@@ -41,6 +42,9 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     ----------
     n_clusters : number of clusters.
     epsilon : total privacy budget. Methods that divide a total need it; for the others it is a cap.
+    delta : allows Gaussian noise: the promise is then (epsilon, delta)-differential privacy. Methods without such noise
+        keep epsilon without it. Well below one over the number of records, say `1e-6`.
+    rho : a budget of zero-concentrated differential privacy, in place of `epsilon`.
     step_epsilon, release_epsilon : budget of each step and of the last step, for `posterior` and `prior`.
     bounds : public bounds `(lower, upper)`, each one number or one per feature, or by name, `{"age": (0, 120)}`, which
         also chooses the columns. Records outside are clipped. `"from data"` reads the bounds from the records, and the
@@ -99,6 +103,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         n_clusters: int = 8,
         *,
         epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
         step_epsilon: float | None = None,
         release_epsilon: float | None = None,
         bounds: Any = None,
@@ -122,6 +128,8 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
         self.step_epsilon = step_epsilon
         self.release_epsilon = release_epsilon
         self.bounds = bounds
@@ -283,9 +291,11 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 def make_synopsis(
     X: Any,
-    epsilon: float,
+    epsilon: float | None = None,
     bounds: Any = None,
     *,
+    delta: float | None = None,
+    rho: float | None = None,
     max_norm: float | None = None,
     normalize: bool = False,
     schema: Any = None,
@@ -321,6 +331,8 @@ def make_synopsis(
     request = FitRequest(
         n_clusters=n_clusters,
         epsilon=epsilon,
+        delta=delta,
+        rho=rho,
         bounds=bounds,
         max_norm=max_norm,
         normalize=normalize,

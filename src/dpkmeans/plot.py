@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.report.animation import widest_pair
@@ -119,10 +118,12 @@ def budget(release: Release, ax: Any = None, **options: Any) -> Any:
     """
     ax = _axes(ax)
     labels = [f"{i}. {spend.label}" for i, spend in enumerate(release.spends, start=1)]
-    ax.barh(range(len(labels)), [float(spend.epsilon) for spend in release.spends], **options)
+    spent = [float(spend.epsilon if spend.rho is None else spend.rho) for spend in release.spends]
+    ax.barh(range(len(labels)), spent, **options)
     ax.set_yticks(range(len(labels)), labels, parse_math=False)
     ax.invert_yaxis()
-    ax.set_xlabel(f"epsilon ({format_epsilon(release.epsilon_spent)} in all)")
+    currency = "rho" if release.cost.in_rho else "epsilon"
+    ax.set_xlabel(f"{currency} ({release.cost.spent_in_words()} in all)")
     return ax
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dpkmeans._typing import LabelArray
@@ -16,6 +15,7 @@ from dpkmeans.core.checks import check_n_clusters
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accountable, claim_of, guarantee_of
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighed, scaled
 from dpkmeans.core.unit import Person, Unit, as_unit
@@ -31,15 +31,15 @@ from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
 from dpkmeans.methods.persons import UnitBudget, check_unit, schema_with_ids
 from dpkmeans.methods.registry import make_method
+from dpkmeans.privacy.accounts import LedgerLike, account_for, promise_for, warn_of_delta
 from dpkmeans.privacy.durable.ledger import DurableLedger
-from dpkmeans.privacy.ledger import Ledger, SpendListener
+from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.schema_files import read_schema
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
 
 DEFAULT_METHOD = "synopsis"
-LedgerLike = Ledger | DurableLedger | str | PathLike[str] | None
 R = TypeVar("R", Release, Synopsis)
 R_co = TypeVar("R_co", bound=Release | Synopsis, covariant=True)
 
@@ -54,6 +54,8 @@ class FitRequest:
 
     n_clusters: int = 8
     epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
     step_epsilon: float | None = None
     release_epsilon: float | None = None
     bounds: Any = None
@@ -131,10 +133,11 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     request = replace(request, bounds=ball_of(request.bounds, request.max_norm, request.normalize))
     schema, unit = _schema(request), as_unit(request.unit)
     rng = Randomness.of(request.random_state)
-    share = _check(request, work, X, rng, schema)
+    promise = _promise(request, work)
+    share = _check(request, work, X, rng, schema, promise)
     with ExitStack() as stack:
-        account = stack.enter_context(_account(request, work.name))
-        budget = UnitBudget(Ledger(request.epsilon, parent=account), unit, rng)
+        account = account_for(request.ledger, request.dataset, promise, unit=unit.name, note=work.name)
+        budget = UnitBudget(Ledger(promise, parent=stack.enter_context(account)), unit, rng)
         data = stack.enter_context(closing(_opened(request, X, schema, budget)))
         unknown = _unknown(data, schema)
         if share is None:
@@ -195,28 +198,12 @@ def _method(request: FitRequest) -> Method:
     return method
 
 
-def _account(request: FitRequest, note: str) -> AbstractContextManager[SpendListener | None]:
-    """The fit's account in the ledger, if there is one. A promised total that the ledger cannot pay is refused here."""
-    ledger, dataset = request.ledger, request.dataset
-    if ledger is None or isinstance(ledger, Ledger):
-        if dataset is not None:
-            raise MethodError(
-                "names the records in a durable ledger.", parameter="dataset", hint="Write {ledger='ledger.db'} too."
-            )
-        if ledger is None:
-            return nullcontext(None)
-        ledger.for_unit(as_unit(request.unit).name)
-        return ledger.account(request.epsilon)
-    if dataset is None:
-        raise MethodError(
-            "a durable ledger needs the name of the records in it.", hint="Write, say, {dataset='visits'}."
-        )
-    if not isinstance(ledger, DurableLedger | str | PathLike):
-        raise MethodError(
-            f"must be a Ledger, a DurableLedger or a path; got {type(ledger).__name__}.", parameter="ledger"
-        )
-    durable = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
-    return durable.account(dataset, promised=request.epsilon, note=note, unit=as_unit(request.unit).name)
+def _promise(request: FitRequest, work: _Work[Any]) -> Privacy | None:
+    """What the fit promises: pure epsilon for methods without Gaussian noise, whatever was asked for."""
+    asked, spends_rho = Privacy.of(request.epsilon, request.delta, request.rho), getattr(work, "spends_rho", False)
+    if request.delta is not None and spends_rho:
+        warn_of_delta(float(request.delta), request.n_records)
+    return promise_for(asked, spends_rho=spends_rho, shared=request.ledger is not None)
 
 
 def _schema(request: FitRequest) -> Schema | None:
@@ -230,14 +217,14 @@ def _schema(request: FitRequest) -> Schema | None:
     return Schema.of(request.schema)
 
 
-def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schema: Schema | None) -> Epsilon | None:
+def _check(
+    request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schema: Schema | None, promise: Privacy | None
+) -> Epsilon | None:
     """Refuse whatever can be refused without a look at the records. Returns the share of an estimate of the bounds."""
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     check_scale(request.scale)
-    check_unit(as_unit(request.unit), request.epsilon, request.n_records)
-    if request.epsilon is not None:
-        Epsilon.of(request.epsilon)
-    elif getattr(work, "needs_epsilon", False):
+    check_unit(as_unit(request.unit), promise, request.n_records)
+    if promise is None and getattr(work, "needs_epsilon", False):
         raise BudgetError("is missing.", parameter="epsilon", hint="Write, say, {epsilon=1.0}.")
     if request.n_records is not None and k > request.n_records:
         raise TooFewRecordsError(
@@ -245,7 +232,7 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schem
             parameter="n_clusters",
             hint="Ask for fewer clusters, or correct {n_records}.",
         )
-    share, bounds = _bounds_share(request, schema), request.bounds
+    share, bounds = _bounds_share(request, schema, promise), request.bounds
     from_data = bounds.from_data if isinstance(bounds, Bounds) else isinstance(bounds, str) and bounds == FROM_DATA
     if schema is not None and share is None:
         scaled(_of_schema(schema, bounds), request.scale, schema, None)
@@ -259,7 +246,7 @@ def _check(request: FitRequest, work: _Work[Any], X: Any, rng: Randomness, schem
     return share
 
 
-def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
+def _bounds_share(request: FitRequest, schema: Schema | None, promise: Privacy | None) -> Epsilon | None:
     """What to spend on a private estimate of the bounds; None where they are given."""
     if request.bounds_epsilon is None:
         return None
@@ -275,9 +262,9 @@ def _bounds_share(request: FitRequest, schema: Schema | None) -> Epsilon | None:
             hint="Give {at_most} a number, or give {bounds}.",
         )
     share = Epsilon.of(request.bounds_epsilon, "bounds_epsilon")
-    if request.epsilon is not None and share.nano >= Epsilon.of(request.epsilon).nano:
+    if promise is not None and share >= promise.pure:
         raise BudgetError(
-            f"leaves nothing of the total, {request.epsilon}, for the clusters.",
+            f"leaves nothing of the total, {request.epsilon or promise}, for the clusters.",
             parameter="bounds_epsilon",
             value=request.bounds_epsilon,
             hint="A tenth of {epsilon} is a good share.",

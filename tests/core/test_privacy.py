@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkmeans.core.conversion import capacity, epsilon_of, offset_above, pure_as_rho, rho_as_pure
+from dpkmeans.core.conversion import capacity, epsilon_of, pure_as_rho, rho_as_pure
 from dpkmeans.core.epsilon import NANO, Epsilon, Spend
 from dpkmeans.core.privacy import Loss, Privacy, checked_delta
 from dpkmeans.core.rho import FEMTO, Rho
@@ -67,10 +67,10 @@ def test_the_conversion_agrees_with_opendps_to_a_few_nanos(rho, delta):
 @given(epsilons, deltas)
 @settings(deadline=None)
 def test_the_capacity_is_the_largest_rho_within_epsilon(epsilon, delta):
-    rho, order = capacity(epsilon, delta)
+    rho = capacity(epsilon, delta)
     assert epsilon_of(rho, delta) <= epsilon
-    assert order * rho.fraction + offset_above(order, delta) <= epsilon.fraction
-    more = Rho(rho.femto + 3 + math.ceil(2 * FEMTO / NANO / order))  # two nanos of epsilon more
+    assert Rho.of(float(rho)) == rho if rho.femto else True
+    more = Rho(rho.femto + 2 * FEMTO // NANO)  # two nanos of epsilon more, as orders are above 1
     assert epsilon_of(more, delta) > epsilon
 
 
@@ -85,7 +85,7 @@ def test_a_pure_epsilon_is_half_its_square_in_rho_rounded_up_and_back_rounded_do
 def test_no_rho_costs_nothing_and_one_femto_something():
     assert epsilon_of(Rho(0), 1e-6) == Epsilon(0)
     assert epsilon_of(Rho(1), 1e-6) >= Epsilon(0)
-    assert capacity(Epsilon(1), 1e-12)[0] == Rho(0)
+    assert capacity(Epsilon(1), 1e-12) == Rho(0)
 
 
 # What is written.
@@ -170,34 +170,26 @@ def test_whatever_is_admitted_never_comes_to_more_than_was_promised(promise, spe
 
 @given(st.builds(Privacy, epsilons, deltas), st.lists(amounts, max_size=12))
 @settings(deadline=None, max_examples=200)
-def test_the_account_of_epsilon_and_delta_holds_at_one_renyi_order(promise, spends):
-    """What the proof rests on: pure spends before the first rho as they are, then one order for everything."""
-    held, before, at_order_alpha, order = Loss(), Fraction(0), Fraction(0), None
+def test_the_account_of_epsilon_and_delta_fixes_its_pure_part_before_the_first_rho(promise, spends):
+    """What the proof rests on: pure spends as they are up to the first rho, then zCDP for everything."""
+    held, before, concentrated = Loss(), Epsilon(0), []
     for spend in spends:
         after = held + promise.charged(held, Loss.of(spend))
         if not promise.covers(after):
             continue
-        if order is None and spend.rho is None:
-            before += spend.epsilon.fraction
+        if spend.rho is None and not concentrated:
+            before += spend.epsilon
         else:
-            order = order or capacity(promise.pure - held.pure, promise.delta)[1]
-            e = spend.epsilon.fraction
-            at_order_alpha += order * spend.rho.fraction if spend.rho else min(e, order * e * e / 2)
+            concentrated.append(spend.rho or pure_as_rho(spend.epsilon))
         held = after
-    if order is None:
-        assert before <= promise.pure.fraction
-    else:
-        assert before + at_order_alpha + offset_above(order, promise.delta) <= promise.pure.fraction
+    assert held == Loss(before, sum(concentrated, Rho(0)))
+    assert before + epsilon_of(held.rho, promise.delta) <= promise.pure
 
 
-def test_pure_spends_before_the_first_rho_count_as_themselves_and_later_ones_as_the_cheaper():
-    early = APPROXIMATE.charged(Loss(), Loss(Epsilon.of(0.5)))
-    assert early == Loss(Epsilon.of(0.5))
-    held = Loss(Epsilon(0), Rho.of(0.001))
-    order = capacity(Epsilon.of(1.0), 1e-6)[1]
-    small, large = Epsilon.of(0.01), Epsilon.of(0.4)
-    assert APPROXIMATE.rho_for(held, Loss(small)) == pure_as_rho(small)
-    assert APPROXIMATE.rho_for(held, Loss(large)) == Rho(math.ceil(large.fraction / order * FEMTO)) < pure_as_rho(large)
+def test_pure_spends_before_the_first_rho_count_as_themselves_and_later_ones_as_half_their_square():
+    assert APPROXIMATE.charged(Loss(), Loss(Epsilon.of(0.5))) == Loss(Epsilon.of(0.5))
+    assert APPROXIMATE.charged(Loss(rho=Rho(1)), Loss(Epsilon.of(0.1))) == Loss(rho=Rho.of(0.005))
+    assert Privacy(rho=Rho.of(0.1)).charged(Loss(), Loss(Epsilon.of(0.1))) == Loss(rho=Rho.of(0.005))
 
 
 def test_all_of_a_promise_can_be_spent_pure_or_in_rho_or_in_both_and_nothing_after():
@@ -208,7 +200,7 @@ def test_all_of_a_promise_can_be_spent_pure_or_in_rho_or_in_both_and_nothing_aft
     assert not APPROXIMATE.covers(Loss(rho=Rho(rho.femto + 1)))
     half = Loss(Epsilon.of(0.5))
     rest = APPROXIMATE.left_rho(half)
-    assert rest == capacity(Epsilon.of(0.5), 1e-6)[0]
+    assert rest == capacity(Epsilon.of(0.5), 1e-6)
     assert APPROXIMATE.total(half + Loss(rho=rest)) == Epsilon.of(1.0)
 
 

@@ -40,7 +40,7 @@ def test_a_ledger_in_epsilon_and_delta_gives_all_to_pure_spends_or_what_is_left_
     mixed = Ledger(1.0, delta=1e-6)
     mixed.spend(HALF, "counts")
     rho = mixed.remaining_rho
-    assert rho == capacity(HALF, 1e-6)[0]
+    assert rho == capacity(HALF, 1e-6)
     mixed.spend_rho(rho, "sums")
     assert mixed.spent == HALF + epsilon_of(rho, 1e-6) == Epsilon.of(1.0)
     assert mixed.remaining_rho == Rho(0)
@@ -91,10 +91,10 @@ def test_a_pure_fit_under_epsilon_and_delta_reserves_its_epsilon_and_gives_it_ba
     assert (ledger.loss, ledger.remaining) == (Loss(TENTH), Epsilon.of(0.9))
     with ledger.account(0.5) as account:
         own = Ledger(0.5, parent=account)
-        ledger.spend_rho(Rho.of(0.001), "another fit")  # its order was found with 0.6 held in pure epsilon
+        ledger.spend_rho(Rho.of(0.001), "another fit")  # its cap was found with 0.6 held in pure epsilon
         own.spend(TENTH, "counts")
         cap = ledger.remaining_rho
-    assert ledger.remaining_rho == cap == capacity(Epsilon.of(0.4), 1e-6)[0] - Rho.of(0.001)
+    assert ledger.remaining_rho == cap == capacity(Epsilon.of(0.4), 1e-6) - Rho.of(0.001)
     assert ledger.loss.pure == Epsilon.of(0.6)
 
 

@@ -38,6 +38,12 @@ SCALE_HELP = (
 MAX_NORM_HELP = "Instead of --bounds: the largest norm that a record can have; longer ones are shortened to it."
 NORMALIZE_HELP = "Instead of --bounds: scale every record to the norm 1, so that only its direction counts."
 
+DELTA_HELP = (
+    "Allow Gaussian noise: the promise is then (epsilon, delta)-differential privacy. Well below one over the number "
+    "of records, such as 1e-6. Methods without such noise keep epsilon without it."
+)
+RHO_HELP = "Instead of --epsilon: a budget of zero-concentrated differential privacy."
+
 
 def _whole(_: object, tokens: Sequence[Token]) -> int:
     """A whole number as it is written; by itself the parser would round a fraction."""
@@ -51,6 +57,8 @@ WHOLE = Parameter(converter=_whole)
 SchemaFile = Annotated[Path | None, Parameter(help=SCHEMA_HELP)]
 ScaleText = Annotated[str | None, Parameter(help=SCALE_HELP)]
 BoundsText = Annotated[str | None, Parameter(allow_leading_hyphen=True, help=BOUNDS_HELP)]
+Delta = Annotated[float | None, Parameter(help=DELTA_HELP)]
+RhoBudget = Annotated[float | None, Parameter(help=RHO_HELP)]
 Clusters = Annotated[int, WHOLE, Parameter(name=["--k", "-k"])]
 Data = Annotated[Path, Parameter(help=DATA_HELP)]
 MaxNorm = Annotated[float | None, Parameter(help=MAX_NORM_HELP)]

@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dpkmeans.cli.main import printable
-from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.readable import centroid_rows, column_names, kinds_of_features, text
 
 if TYPE_CHECKING:
@@ -101,12 +100,11 @@ def print_release(release: Release) -> None:
     """The guarantee in plain words, what was spent, and the centroids."""
     console = Console(highlight=False)
     print_guarantee(release)
-    promised = release.epsilon_promised
     ending = {True: "converged after ", False: "stopped by max_iter after ", None: ""}[release.converged]
     rows = [
         ("method", release.method),
-        ("epsilon spent", format_epsilon(release.epsilon_spent)),
-        ("epsilon promised", "no total was promised" if promised is None else format_epsilon(promised)),
+        ("epsilon spent", release.cost.spent_in_words()),
+        ("epsilon promised", release.cost.promised_in_words()),
         ("passes", f"{release.n_passes} over the records; {ending}{release.n_iter} iterations"),
     ]
     if "estimated_bounds" in release.parameters:

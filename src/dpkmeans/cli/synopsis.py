@@ -16,6 +16,7 @@ from dpkmeans.cli.options import (
     BoundsText,
     Clusters,
     Data,
+    Delta,
     Flag,
     Force,
     GuaranteeName,
@@ -24,13 +25,13 @@ from dpkmeans.cli.options import (
     Normalize,
     PublicCount,
     Reading,
+    RhoBudget,
     ScaleText,
     SchemaFile,
     Seed,
     Spending,
     UnitOptions,
 )
-from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def synopsis(
     data: Data,
     /,
     *,
-    epsilon: float,
     out: Path,
+    epsilon: float | None = None,
+    delta: Delta = None,
+    rho: RhoBudget = None,
     bounds: BoundsText = None,
     max_norm: MaxNorm = None,
     normalize: Normalize = False,
@@ -84,6 +87,8 @@ def synopsis(
     request = FitRequest(
         n_clusters=k,
         epsilon=epsilon,
+        delta=delta,
+        rho=rho,
         bounds=given,
         max_norm=max_norm,
         normalize=normalize,
@@ -104,22 +109,23 @@ def synopsis(
         _print_json(made, out)
         return
     points = f"points            {len(made.weights)} by a {made.kind}"
-    spent = f"epsilon spent     {format_epsilon(made.epsilon_spent)}"
-    output.print_lines([made.guarantee.in_words(made.epsilon_spent), points, spent])
+    spent = f"epsilon spent     {made.cost.spent_in_words()}"
+    output.print_lines([made.cost.statement(made.guarantee), points, spent])
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
 
 
 def _print_json(made: Synopsis, out: Path) -> None:
-    from dpkmeans.storage.codec import encode_guarantee, encode_spends
+    from dpkmeans.storage.codec import encode_guarantee, encode_promise, encode_spends
 
     output.print_json(
         {
             "synopsis": str(out),
             "kind": made.kind,
             "points": len(made.weights),
-            "guarantee": encode_guarantee(made.guarantee, made.epsilon_spent),
-            "epsilon_promised": made.epsilon_promised,
+            "guarantee": encode_guarantee(made.guarantee, made.cost),
+            **encode_promise(made.epsilon_promised, made.delta, made.rho_promised),
             "epsilon_spent": made.epsilon_spent,
+            "rho_spent": made.rho_spent,
             "spends": encode_spends(made.spends),
         }
     )

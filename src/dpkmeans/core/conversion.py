@@ -48,10 +48,10 @@ def epsilon_of(rho: Rho, delta: float) -> Epsilon:
 
 
 @lru_cache(maxsize=1024)
-def capacity(epsilon: Epsilon, delta: float) -> tuple[Rho, Fraction]:
-    """The largest rho whose `epsilon_of` at δ is at most epsilon, or a few femtos less; and the order that shows it."""
+def capacity(epsilon: Epsilon, delta: float) -> Rho:
+    """The largest rho whose `epsilon_of` at δ is at most epsilon, to 15 digits."""
     if epsilon.nano < 1:
-        return Rho(0), Fraction(2)
+        return Rho(0)
     total, log = float(epsilon), math.log(1 / delta)
 
     def slope(a: float) -> float:  # of (ε - c(α, δ))/α, times something positive
@@ -61,7 +61,7 @@ def capacity(epsilon: Epsilon, delta: float) -> tuple[Rho, Fraction]:
     femto = max(math.floor((epsilon.fraction - offset_above(order, delta)) / order * FEMTO), 0)
     while femto and epsilon_of(Rho(femto), delta) > epsilon:
         femto -= 1
-    return Rho(femto), order
+    return Rho(femto).as_written()
 
 
 def offset_above(order: Fraction, delta: float) -> Fraction:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, get_args
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import format_epsilon
+from dpkmeans.core.rho import Rho
 from dpkmeans.core.unit import Row, Unit
 from dpkmeans.errors import GuaranteeError
 
@@ -45,18 +47,34 @@ class Guarantee:
         """Which tables are neighbours."""
         return self.unit.neighbours
 
-    def in_words(self, epsilon: float) -> str:
-        """One sentence for a person."""
+    def in_words(self, epsilon: float, *, delta: float | None = None, rho: Rho | None = None) -> str:
+        """One sentence for a person: of pure epsilon, of epsilon and `delta`, or of `rho` alone."""
         if self.label == "proved":
-            return (
-                f"Proved: {format_epsilon(epsilon)}-differential privacy for neighbours that differ by "
-                f"{self.unit.difference} ({format_epsilon(2 * epsilon)} for one replaced)."
-            )
+            what, replaced = f"{format_epsilon(epsilon)}-differential privacy", format_epsilon(2 * epsilon)
+            if delta is not None:
+                twice = min((1 + math.exp(min(epsilon, 700.0))) * delta, 1.0)  # group privacy of two
+                what = f"({format_epsilon(epsilon)}, {delta:g})-differential privacy"
+                replaced = f"({format_epsilon(2 * epsilon)}, {format_up(twice)})"
+            if rho is not None:
+                what, replaced = f"{rho}-zero-concentrated differential privacy", str(Rho(4 * rho.femto))
+            return f"Proved: {what} for neighbours that differ by {self.unit.difference} ({replaced} for one replaced)."
         why = " ".join(self.reasons)
         if self.label == "paper":
             claim = f"the paper claims epsilon = {format_epsilon(epsilon)}, and its proof has holes."
             return f"Not proved: {claim} {why}".strip()
         return f"Not private. {why}".strip()
+
+
+def format_up(value: float) -> str:
+    """A small number to three digits, rounded up.
+
+    >>> format_up(3.7182818e-06)
+    '3.72e-06'
+    """
+    near = f"{value:.2e}"
+    if float(near) < value:
+        near = f"{value * 1.005:.2e}"
+    return f"{float(near):g}"
 
 
 @dataclass(frozen=True)

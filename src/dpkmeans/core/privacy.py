@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from dpkmeans.core.conversion import capacity, epsilon_of, pure_as_rho, rho_as_pure
-from dpkmeans.core.epsilon import NANO, Epsilon, Spend
-from dpkmeans.core.rho import FEMTO, Rho
+from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError
 
 
@@ -32,6 +30,10 @@ class Loss:
         """What one entry spends, in its own currency."""
         return cls(spend.epsilon, spend.rho or Rho(0))
 
+    def in_rho(self) -> Loss:
+        """The same, with the pure part as what it is in zero-concentrated differential privacy."""
+        return Loss(rho=self.rho + pure_as_rho(self.pure))
+
     def __str__(self) -> str:
         amounts = [f"epsilon={self.pure}"] * (self.pure.nano != 0) + [f"rho={self.rho}"] * (self.rho.femto != 0)
         return " and ".join(amounts) or "nothing"
@@ -43,10 +45,9 @@ class Privacy:
 
     It says what spends cost and whether they stay within it. Pure spends under (epsilon, delta) count as themselves
     until the first spend in rho. That one turns what is left of epsilon into the largest rho that it pays for at
-    `delta`, shown by one Rényi order α; from then on a pure spend e costs e²/2 or e/α of that rho, whichever is less.
-    So the order depends on what was released before the first rho alone, and the account holds for budgets that are
-    chosen from released values. With all three, the promise is accounted for in rho, and means (epsilon, delta).
-    Proof: proofs/ledger.md.
+    `delta`, and from then on a pure spend e costs e²/2 of that rho. So the pure part is fixed before the first rho is
+    drawn, and the account holds for budgets that are chosen from released values. With all three, the promise is
+    accounted for in rho from the beginning, and means (epsilon, delta). Proof: proofs/ledger.md.
 
     >>> promise = Privacy.of(epsilon=1.0, delta=1e-6)
     >>> print(promise.left_rho(Loss()))
@@ -111,7 +112,7 @@ class Privacy:
                 "Gaussian noise has no pure epsilon, and nothing else was promised.",
                 hint="Give {delta} beside {epsilon}, say {delta=1e-6}, or {rho} in place of both.",
             )
-        return capacity(self.epsilon, self.delta)[0]
+        return capacity(self.epsilon, self.delta)
 
     def in_rho(self) -> Privacy:
         """The same promise, accounted for in rho from the beginning."""
@@ -127,17 +128,7 @@ class Privacy:
             )
         if self.kind == "epsilon" or (self.kind == "epsilon-delta" and not (cost.rho.femto or held.rho.femto)):
             return cost
-        return Loss(rho=self.rho_for(held, cost))
-
-    def rho_for(self, held: Loss, cost: Loss) -> Rho:
-        """The rho that `cost` comes to, after `held`, where it is paid in rho."""
-        if not cost.pure.nano:
-            return cost.rho
-        square = pure_as_rho(cost.pure)
-        if self.kind == "rho":
-            return cost.rho + square
-        by_order = Rho(math.ceil(cost.pure.fraction / self._switched(held)[1] * FEMTO))
-        return cost.rho + min(square, by_order)
+        return cost.in_rho()
 
     def covers(self, held: Loss) -> bool:
         """Whether spends that come to `held` stay within the promise."""
@@ -147,17 +138,15 @@ class Privacy:
 
     def cap_in_rho(self, held: Loss) -> Rho:
         """The most that may be spent in rho, after the pure spends of `held`."""
-        return self._switched(held)[0] if self.kind == "epsilon-delta" else self.as_rho()
+        if self.kind == "epsilon-delta" and self.delta is not None:
+            return capacity(self.pure - held.pure, self.delta)
+        return self.as_rho()
 
     def left(self, held: Loss) -> Epsilon:
         """The pure epsilon that may still be spent; below nothing where more was spent than promised."""
         if self.kind != "rho" and not held.rho.femto:
             return self.pure - held.pure
-        rho = self.cap_in_rho(held) - held.rho
-        by_square = rho_as_pure(rho)
-        if self.kind == "rho":
-            return by_square
-        return max(by_square, Epsilon(math.floor(rho.fraction * self._switched(held)[1] * NANO)))
+        return rho_as_pure(self.left_rho(held))
 
     def left_rho(self, held: Loss) -> Rho:
         """The rho that may still be spent."""
@@ -175,11 +164,6 @@ class Privacy:
         for spend in spends:
             held += self.charged(held, Loss.of(spend))
         return held
-
-    def _switched(self, held: Loss) -> tuple[Rho, Fraction]:
-        """What is left of epsilon after the pure spends, as the largest rho at delta, and the order that shows it."""
-        assert self.delta is not None
-        return capacity(self.pure - held.pure, self.delta)
 
     def __str__(self) -> str:
         if self.delta is not None:

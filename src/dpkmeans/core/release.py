@@ -13,7 +13,8 @@ from typing import Any
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import Certificate
-from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.core.cost import Cost
+from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.schema import Schema
 
@@ -66,11 +67,23 @@ class Release:
     schema: Schema | None = None
     sizes: tuple[float, ...] | None = None
     certificate: Certificate | None = None
+    delta: float | None = None
+    rho_promised: float | None = None
 
     @property
-    def epsilon_spent(self) -> float:
-        """Realised total, out of the ledger's entries."""
-        return float(sum((spend.epsilon for spend in self.spends), Epsilon(0)))
+    def cost(self) -> Cost:
+        """What was promised and spent."""
+        return Cost.of(self.spends, self.epsilon_promised, self.delta, self.rho_promised)
+
+    @property
+    def epsilon_spent(self) -> float | None:
+        """Realised total, out of the ledger's entries: at `delta` with Gaussian noise; None where there is no delta."""
+        return self.cost.epsilon
+
+    @property
+    def rho_spent(self) -> float | None:
+        """Realised total in zero-concentrated differential privacy; None where all spends are pure."""
+        return self.cost.rho
 
     @property
     def n_clusters(self) -> int:
@@ -135,7 +148,7 @@ class Release:
 
     def summary(self) -> str:
         """The guarantee in one sentence."""
-        return self.guarantee.in_words(self.epsilon_spent)
+        return self.cost.statement(self.guarantee)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -172,7 +185,7 @@ class Release:
         from dpkmeans.storage.json_files import write_json
         from dpkmeans.storage.models import KIND
 
-        write_json(path, KIND, file_version(self.guarantee, self.bounds), self.to_dict())
+        write_json(path, KIND, file_version(self.guarantee, self.bounds, self.cost), self.to_dict())
 
     def save_transcript(self, path: str | Path) -> None:
         """Write the published transcript: a line that says what the file is, then one JSON object per zone."""

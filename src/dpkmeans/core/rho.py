@@ -31,10 +31,15 @@ class Rho:
     def of(cls, value: float | Rho, name: str = "rho") -> Rho:
         """The budget that was written as `value`; refuses what is no positive, finite number."""
         if not isinstance(value, Rho):
-            return cls(units_of(value, FEMTO, most=MAX_RHO, name=name, example="0.02"))
+            return cls(units_of(value, FEMTO, most=MAX_RHO, name=name, example="0.02")).as_written()
         if value.femto < 1:
             raise BudgetError(f"must be at least 1e-15; got {value}.", parameter=name)
         return value
+
+    def as_written(self) -> Rho:
+        """The budget to 15 significant digits, rounded down: so many go into a float and out of it unchanged."""
+        unit = 10 ** max(len(str(self.femto)) - 15, 0)
+        return Rho(self.femto // unit * unit)
 
     @property
     def fraction(self) -> Fraction:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dpkmeans.core.epsilon import format_epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.demo.towns import BOX_KM, TOWNS
 from dpkmeans.report.derived import synopsis_of
@@ -38,7 +37,7 @@ def write_demo_picture(release: Release, path: str | Path) -> None:
         ax.scatter(crosses[:, 0], crosses[:, 1], marker="x", s=70, color="#2457c5", linewidths=2.2, zorder=3)
         ax.set(xlim=(0, BOX_KM), ylim=(0, BOX_KM), xlabel="east (km)", ylabel="north (km)", aspect="equal")
         ax.set_title(
-            f"Fictitious towns (circles) and the {format_epsilon(release.epsilon_spent)}-differentially private "
+            f"Fictitious towns (circles) and the {release.cost.spent_in_words()}-differentially private "
             "centroids\nof 50 000 visits (crosses); grey: the released synopsis",
             fontsize=10,
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.certificate import Certificate
+from dpkmeans.core.cost import Cost, promised_fields
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Claim, Guarantee, claim_of, guarantee_of
@@ -56,7 +57,7 @@ class Released(Protocol):
     """An engine of released values, such as a synopsis, which knows what they cost."""
 
     guarantee: Guarantee
-    epsilon_promised: float | None
+    cost: Cost
     spends: tuple[Spend, ...]
     feature_names: tuple[str, ...] | None
     schema: Schema | None
@@ -71,10 +72,9 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
     """
     claim = claim_of(method)
     guarantee = guarantee_of(claim, engine.bounds, rng)
-    promised = None if ledger.promised is None else float(ledger.promised)
-    spends, n_passes, names, schema = ledger.spends, outcome.n_passes, None, None
+    cost, n_passes, names, schema = Cost(ledger.privacy, ledger.spends), outcome.n_passes, None, None
     if engine.released and isinstance(engine, Released):
-        guarantee, promised, spends = engine.guarantee, engine.epsilon_promised, engine.spends
+        guarantee, cost = engine.guarantee, engine.cost
         n_passes, names, schema = 0, engine.feature_names, engine.schema
     centroids = engine.bounds.from_unit(np.array(outcome.centroids, dtype=np.float64))
     if "proved" in (claim.label, guarantee.label) or engine.bounds.ball is not None:
@@ -84,8 +84,7 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
         method=method.name,
         guarantee=guarantee,
         bounds=engine.bounds,
-        epsilon_promised=promised,
-        spends=spends,
+        spends=cost.spends,
         n_passes=n_passes,
         n_iter=outcome.n_iter,
         converged=outcome.converged,
@@ -95,6 +94,7 @@ def make_release(method: Method, outcome: Outcome, engine: Engine, *, ledger: Le
         schema=schema,
         sizes=None if outcome.sizes is None else tuple(map(float, outcome.sizes)),
         certificate=outcome.certificate,
+        **promised_fields(cost.privacy),
     )
 
 

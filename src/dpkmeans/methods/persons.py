@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from dpkmeans._typing import IntArray
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.exact import Exact
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.schema import Column, Schema
 from dpkmeans.core.unit import AUTO, Person, Unit
 from dpkmeans.data.open import column_names
@@ -48,9 +49,8 @@ class UnitBudget:
         """The release with what was spent per unit, and a guarantee that says so."""
         if self._records is self.units and release.guarantee.unit == self.unit:
             return release
-        promised = None if self.units.promised is None else float(self.units.promised)
-        guarantee = replace(release.guarantee, unit=self.unit)
-        changed: R = replace(release, guarantee=guarantee, spends=self.units.spends, epsilon_promised=promised)
+        promised, guarantee = promised_fields(self.units.privacy), replace(release.guarantee, unit=self.unit)
+        changed: R = replace(release, guarantee=guarantee, spends=self.units.spends, **promised)
         return changed
 
     def _choose(self, scores: Exact[IntArray]) -> int:
@@ -62,16 +62,16 @@ class UnitBudget:
         return CANDIDATES[chosen]
 
 
-def check_unit(unit: Unit, epsilon: float | None, n_records: int | None) -> None:
+def check_unit(unit: Unit, promise: Privacy | None, n_records: int | None) -> None:
     """Refuse what does not go together, before anything is read."""
     if isinstance(unit, Person) and unit.at_most == AUTO:
-        if epsilon is None:
+        if promise is None:
             raise BudgetError(
                 "is needed to choose how many rows of a person count.", parameter="epsilon", hint="Write {epsilon=1.0}."
             )
-        Epsilon.of(epsilon).share(AUTO_SHARE)
-    elif epsilon is not None:
-        Epsilon.of(epsilon).per(unit.records)
+        promise.pure.share(AUTO_SHARE)
+    elif promise is not None:
+        promise.pure.per(unit.records)
     if isinstance(unit, Person) and unit.keep == "rows" and n_records is not None:
         raise MethodError(
             "cannot be given where rows of persons are cut down: how many are left is private.",

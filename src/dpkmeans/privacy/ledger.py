@@ -133,7 +133,7 @@ class Ledger:
         with nullcontext(above) if reserve is None else reserve(total) as parent:
             with self._lock:
                 held = self._check(cost_of(total, self.privacy), "the whole fit")
-                reservation = _Reservation(self, held - self._held, parent, self.privacy or total)
+                reservation = _Reservation(self, held - self._held, parent)
                 self._held, self._reserved = held, self._reserved + reservation.left
             try:
                 yield reservation
@@ -230,17 +230,15 @@ def ledger_of_records(units: Ledger, records: int) -> Ledger:
 class _Reservation:
     """What a fit may still spend of the total that it reserved in a ledger: in pure epsilon, or in rho."""
 
-    def __init__(self, ledger: Ledger, left: Loss, parent: SpendListener | None, rules: Privacy) -> None:
-        self.ledger, self.left, self.parent, self.rules = ledger, left, parent, rules
+    def __init__(self, ledger: Ledger, left: Loss, parent: SpendListener | None) -> None:
+        self.ledger, self.left, self.parent = ledger, left, parent
         self.in_rho = left.rho.femto > 0
 
     def record(self, spend: Spend) -> None:
         """Turn a part of the reservation into a spend, or refuse what goes beyond it."""
         check_process(self.ledger._pid)
         with self.ledger._lock:
-            cost = Loss.of(spend)
-            if self.in_rho:
-                cost = Loss(rho=self.rules.rho_for(self.ledger._held, cost))
+            cost = Loss.of(spend).in_rho() if self.in_rho else Loss.of(spend)
             if cost.pure > self.left.pure or cost.rho > self.left.rho:
                 raise BudgetError(
                     f"{spend.label!r} asks for {cost}, but the fit has only {self.left} left of what it reserved. "
@@ -253,8 +251,8 @@ class _Reservation:
             self.ledger._spends.append(spend)
 
     def give_back(self) -> None:
-        """Free what was not drawn. Of a pure reservation nothing, once the ledger has gone over to rho: its Rényi order
-        was found with all of it.
+        """Free what was not drawn. Of a pure reservation nothing, once the ledger has gone over to rho: what was left
+        for that was found with all of it.
         """
         ledger = self.ledger
         ledger._reserved -= self.left

@@ -11,10 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dpkmeans.core.epsilon import Epsilon, format_epsilon
+from dpkmeans.core.conversion import pure_as_rho
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import MEANING
 from dpkmeans.core.readable import box_rows, centroid_rows, column_names, has_shares, shortened
 from dpkmeans.core.release import Release
+from dpkmeans.core.rho import Rho
 from dpkmeans.core.unit import Row, Rows
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
@@ -50,7 +52,6 @@ def render_report(release: Release) -> str:
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["epsilon"] = format_epsilon
     environment.filters["short"] = lambda value: f"{value:.6g}"
     style, script = _part("report.css"), _part("report.js")
     return environment.from_string(_part("report.html.jinja")).render(
@@ -110,9 +111,10 @@ def _content(release: Release) -> dict[str, Any]:
 
 def _odds(release: Release) -> str | None:
     """e^ε, rounded up; None if it would say nothing."""
-    if release.guarantee.label != "proved" or release.epsilon_spent > 20:
+    spent = release.epsilon_spent
+    if release.guarantee.label != "proved" or spent is None or release.cost.in_rho or spent > 20:
         return None
-    odds = math.exp(release.epsilon_spent)
+    odds = math.exp(spent)
     return f"{math.ceil(odds * 100) / 100:.2f}" if odds < 100 else f"{math.ceil(odds)}"
 
 
@@ -125,22 +127,28 @@ def _hidden(release: Release, max_rows: int) -> str:
 
 
 def _spends(release: Release) -> list[dict[str, Any]]:
-    """One line per spend, or per kind if there are many, with the running total and the share in percent."""
+    """One line per spend, or per kind if there are many, with the running total and the share in percent.
+
+    Where Gaussian noise was used, all amounts are rhos: pure spends are shown as what they are in zCDP.
+    """
     lines: list[dict[str, Any]] = []
     for spend in release.spends:
         over = f"{len(spend.parts)} disjoint cells" if len(spend.parts) > 1 else "all records"
-        lines.append({"label": spend.label, "epsilon": spend.epsilon, "over": over})
+        lines.append({"label": spend.label, "amount": _amount(spend, release.cost.in_rho), "over": over})
     if len(lines) > MAX_SPENDS:
         kinds: dict[str, dict[str, Any]] = {}
         for line in lines:
             kind = re.sub(r"\d+", "…", line["label"])
-            entry = kinds.setdefault(kind, {"label": kind, "epsilon": Epsilon(0), "over": 0})
-            entry["epsilon"] += line["epsilon"]
+            entry = kinds.setdefault(kind, {"label": kind, "amount": line["amount"] - line["amount"], "over": 0})
+            entry["amount"] += line["amount"]
             entry["over"] += 1
         lines = list(kinds.values())[:MAX_BOUNDS]
-    total = Epsilon(0)
-    for line in lines:
-        total += line["epsilon"]
-        line["total"] = total
-        line["share"] = 100 * float(line["epsilon"]) / release.epsilon_spent
+    whole = sum(float(line["amount"]) for line in lines)
+    for i, line in enumerate(lines):
+        line["total"] = line["amount"] if i == 0 else lines[i - 1]["total"] + line["amount"]
+        line["share"] = 100 * float(line["amount"]) / whole
     return lines
+
+
+def _amount(spend: Spend, in_rho: bool) -> Epsilon | Rho:
+    return spend.epsilon if not in_rho else spend.rho or pure_as_rho(spend.epsilon)

@@ -15,8 +15,11 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
+from dpkmeans.core.cost import Cost, Promised
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee, as_label
+from dpkmeans.core.privacy import checked_delta
+from dpkmeans.core.rho import Rho
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.unit import KEEPS, MISSING_IDS, Person, Row, Rows, Unit
 
@@ -31,11 +34,11 @@ MARGIN = 1e-9  # by which a point may lie outside its box, in unit coordinates: 
 T = TypeVar("T", bound=str)
 
 
-def encode_guarantee(guarantee: Guarantee, epsilon: float) -> dict[str, Any]:
-    """A guarantee, with its sentence for `epsilon`."""
+def encode_guarantee(guarantee: Guarantee, cost: Cost) -> dict[str, Any]:
+    """A guarantee, with its sentence for what was spent."""
     return {
         "label": guarantee.label,
-        "statement": guarantee.in_words(epsilon),
+        "statement": cost.statement(guarantee),
         "neighbours": guarantee.neighbours,
         "unit": encode_unit(guarantee.unit),
         "bounds": guarantee.bounds,
@@ -57,12 +60,30 @@ def decode_guarantee(plain: dict[str, Any]) -> Guarantee:
     )
 
 
-def file_version(guarantee: Guarantee, bounds: Bounds) -> int:
+def file_version(guarantee: Guarantee, bounds: Bounds, cost: Cost) -> int:
     """The version of a model or synopsis file: the oldest that reads it rightly.
 
-    Before 3, a unit was always a row, and bounds were always a box.
+    Before 3, a unit was always a row, bounds were always a box, and promises and spends always in pure epsilon.
     """
-    return 2 if guarantee.unit == Row() and bounds.ball is None else 3
+    pure = not cost.in_rho and (cost.privacy is None or cost.privacy.kind == "epsilon")
+    return 2 if pure and guarantee.unit == Row() and bounds.ball is None else 3
+
+
+def encode_promise(epsilon: float | None, delta: float | None, rho: float | None) -> dict[str, Any]:
+    """What was promised."""
+    return {"epsilon_promised": epsilon, "delta": delta, "rho_promised": rho}
+
+
+def decode_promise(content: dict[str, Any]) -> Promised:
+    """What was promised, out of a file. Older files know pure epsilon alone."""
+    epsilon, delta, rho = content["epsilon_promised"], content.get("delta"), content.get("rho_promised")
+    if delta is not None and epsilon is None:
+        raise ValueError("a delta without an epsilon")
+    return {
+        "epsilon_promised": None if epsilon is None else float(Epsilon.of(read_float(epsilon))),
+        "delta": None if delta is None else checked_delta(read_float(delta)),
+        "rho_promised": None if rho is None else float(Rho.of(read_float(rho))),
+    }
 
 
 def encode_unit(unit: Unit) -> dict[str, Any]:
@@ -114,14 +135,22 @@ def _decode_ball(plain: dict[str, Any]) -> Ball:
 
 
 def encode_spends(spends: Iterable[Spend]) -> list[dict[str, Any]]:
-    """Labels and parts in nano-epsilon."""
-    return [{"label": spend.label, "nano": [part.nano for part in spend.parts]} for spend in spends]
+    """Labels, and parts in nano-epsilon or a rho in femtos."""
+    return [
+        {"label": spend.label, "nano": [part.nano for part in spend.parts]}
+        if spend.rho is None
+        else {"label": spend.label, "femto": spend.rho.femto}
+        for spend in spends
+    ]
 
 
 def decode_spends(lines: list[dict[str, Any]]) -> tuple[Spend, ...]:
     """Spends out of a file."""
     return tuple(
-        Spend(read_text(line["label"]), tuple(Epsilon(read_int(nano)) for nano in line["nano"])) for line in lines
+        Spend(read_text(line["label"]), rho=Rho(read_int(line["femto"])))
+        if "femto" in line
+        else Spend(read_text(line["label"]), tuple(Epsilon(read_int(nano)) for nano in line["nano"]))
+        for line in lines
     )
 
 

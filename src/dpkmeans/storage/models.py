@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.errors import FileError
 from dpkmeans.storage import codec
@@ -29,12 +28,13 @@ def encode_release(release: Release) -> dict[str, Any]:
         "parameters": release.parameters,
         "centroids": release.centroids.tolist(),
         "feature_names": None if release.feature_names is None else list(release.feature_names),
-        "guarantee": codec.encode_guarantee(release.guarantee, release.epsilon_spent),
+        "guarantee": codec.encode_guarantee(release.guarantee, release.cost),
         "bounds": codec.encode_bounds(release.bounds),
         "schema": None if release.schema is None else release.schema.to_dict(),
         "clusters": None if release.schema is None else [_readable(cluster) for cluster in release.describe()],
-        "epsilon_promised": release.epsilon_promised,
+        **codec.encode_promise(release.epsilon_promised, release.delta, release.rho_promised),
         "epsilon_spent": release.epsilon_spent,
+        "rho_spent": release.rho_spent,
         "spends": codec.encode_spends(release.spends),
         "n_passes": release.n_passes,
         "n_iter": release.n_iter,
@@ -51,13 +51,12 @@ def decode_release(content: dict[str, Any]) -> Release:
         guarantee = codec.decode_guarantee(content["guarantee"])
         bounds = codec.decode_bounds(content["bounds"], guarantee)
         k, sizes, certificate = len(content["centroids"]), content["sizes"], content["certificate"]
-        promised, names = content["epsilon_promised"], codec.decode_names(content["feature_names"])
+        names = codec.decode_names(content["feature_names"])
         release = Release(
             centroids=codec.read_matrix(content["centroids"], (k, bounds.n_features)),
             method=codec.read_text(content["method"]),
             guarantee=guarantee,
             bounds=bounds,
-            epsilon_promised=None if promised is None else float(Epsilon.of(codec.read_float(promised))),
             spends=codec.decode_spends(content["spends"]),
             n_passes=codec.read_int(content["n_passes"]),
             n_iter=codec.read_int(content["n_iter"]),
@@ -68,6 +67,7 @@ def decode_release(content: dict[str, Any]) -> Release:
             schema=codec.decode_schema(content.get("schema"), bounds, names),
             sizes=None if sizes is None else tuple(map(codec.read_float, sizes)),
             certificate=None if certificate is None else codec.decode_certificate(certificate, bounds, k),
+            **codec.decode_promise(content),
         )
     except codec.DAMAGED as error:
         raise FileError(f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it.") from None
@@ -111,7 +111,7 @@ def _check_claims(release: Release) -> None:
     lower, upper = np.array(bounds.lower) - margin, np.array(bounds.upper) + margin
     inside = bool(((lower <= release.centroids) & (release.centroids <= upper)).all())
     exact = not guarantee.seeded and guarantee.bounds != "from data" and guarantee.arithmetic == "exact integers"
-    within = release.epsilon_promised is None or release.epsilon_spent <= release.epsilon_promised
+    within = release.cost.within
     if not (inside and exact and within):
         raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")
 

@@ -11,6 +11,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.certificate import RecentringStep
+from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
@@ -165,9 +166,9 @@ def converge(
 
 def as_synopsis(points: WeightedPoints, engine: Engine, ledger: Ledger, rng: Randomness, kind: str = "") -> Synopsis:
     """Released points as an engine, with what the ledger says they cost."""
-    promised = None if ledger.promised is None else float(ledger.promised)
     guarantee = guarantee_of(Claim.PROVED, engine.bounds, rng)
-    return Synopsis(points, engine.bounds, guarantee, ledger.spends, promised, kind)
+    promised = promised_fields(ledger.privacy)
+    return Synopsis(points, engine.bounds, guarantee, ledger.spends, kind=kind, **promised)
 
 
 def separate_duplicates(centroids: FloatArray, box: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:

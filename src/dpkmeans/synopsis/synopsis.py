@@ -12,8 +12,9 @@ import numpy as np
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.checks import check_n_clusters
+from dpkmeans.core.cost import Cost
 from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, cell_sensitivity, lloyd_by_passes
-from dpkmeans.core.epsilon import MAX_EPSILON, Epsilon, Spend
+from dpkmeans.core.epsilon import MAX_EPSILON, Spend
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.query import Query, Sensitivity
@@ -60,6 +61,8 @@ class Synopsis:
     kind: str
     feature_names: tuple[str, ...] | None = None
     schema: Schema | None = None
+    delta: float | None = None
+    rho_promised: float | None = None
     released = True
 
     @property
@@ -73,9 +76,19 @@ class Synopsis:
         return self.data.weights.copy()
 
     @property
-    def epsilon_spent(self) -> float:
-        """What it cost."""
-        return float(sum((spend.epsilon for spend in self.spends), Epsilon(0)))
+    def cost(self) -> Cost:
+        """What was promised and spent."""
+        return Cost.of(self.spends, self.epsilon_promised, self.delta, self.rho_promised)
+
+    @property
+    def epsilon_spent(self) -> float | None:
+        """Realised total, out of the ledger's entries: at `delta` with Gaussian noise; None where there is no delta."""
+        return self.cost.epsilon
+
+    @property
+    def rho_spent(self) -> float | None:
+        """Realised total in zero-concentrated differential privacy; None where all spends are pure."""
+        return self.cost.rho
 
     # -- what a user does with it ---------------------------------------------------------------------------------
 
@@ -198,13 +211,13 @@ class Synopsis:
             "points": self.data.points.tolist(),
             "weights": self.data.weights.tolist(),
             "bounds": codec.encode_bounds(self.bounds),
-            "guarantee": codec.encode_guarantee(self.guarantee, self.epsilon_spent),
+            "guarantee": codec.encode_guarantee(self.guarantee, self.cost),
             "spends": codec.encode_spends(self.spends),
-            "epsilon_promised": self.epsilon_promised,
+            **codec.encode_promise(self.epsilon_promised, self.delta, self.rho_promised),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
-        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds), content)
+        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds, self.cost), content)
 
     @classmethod
     def load(cls, path: str | Path) -> Synopsis:
@@ -231,10 +244,10 @@ class Synopsis:
                 bounds,
                 guarantee,
                 codec.decode_spends(content["spends"]),
-                None if content["epsilon_promised"] is None else codec.read_float(content["epsilon_promised"]),
-                codec.read_text(content["kind"]),
-                names,
-                codec.decode_schema(content.get("schema"), bounds, names),
+                kind=codec.read_text(content["kind"]),
+                feature_names=names,
+                schema=codec.decode_schema(content.get("schema"), bounds, names),
+                **codec.decode_promise(content),
             )
             synopsis._check_claims()
             return synopsis
@@ -246,6 +259,6 @@ class Synopsis:
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise FileError("The synopsis is damaged: its names do not fit its points.")
         exact = not self.guarantee.seeded and self.guarantee.bounds != "from data"
-        within = self.epsilon_promised is not None and self.epsilon_spent <= self.epsilon_promised
+        within = self.cost.privacy is not None and self.cost.within
         if self.guarantee.label == "proved" and not (exact and within and self.spends):
             raise FileError("The synopsis says 'proved', and its content contradicts that. Do not trust this file.")

@@ -138,13 +138,14 @@ class DurableLedger:
     # --- spending ---------------------------------------------------------------------------------
 
     def account(
-        self, dataset: str, *, promised: float | Epsilon | None = None, note: str = "", unit: str = "row"
+        self, dataset: str, *, promised: float | Epsilon | Privacy | None = None, note: str = "", unit: str = "row"
     ) -> Account:
         """The parent for the `Ledger` of one fit.
 
         Refuses at once where `promised` does not fit under the cap, or the fit's `unit` is not that of the data set.
         """
-        total, known = None if promised is None else Epsilon.of(promised), self.dataset(dataset)
+        asked, known = Privacy.of(promised), self.dataset(dataset)
+        total = None if asked is None else cost_of(asked, Privacy(known.cap)).pure
         left = known.remaining
         check_unit(dataset, known.unit, unit)
         if total is not None and total > left:
