@@ -28,7 +28,7 @@ from dpkmeans.privacy.mechanisms import Gaussian, Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.synopsis import Synopsis
 
-X = np.random.default_rng(0).random((500, 2))
+X = np.random.default_rng(0).random((20_000, 2))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OneMean:
         stats = reveal(engine.cell_statistics(np.full((1, 2), 0.5)), why="a test of mechanisms")
         sums = Exact(np.rint(stats.sums * GRID).astype(np.int64), Sensitivity(l2_squared=2 * GRID**2))
         noisy = Gaussian(ledger.remaining_rho).release(sums, ledger=ledger, rng=rng, label="sums")
-        return make_release(self, Outcome(noisy / GRID / 500, 1, 1, None), engine, ledger=ledger, rng=rng)
+        return make_release(self, Outcome(noisy / GRID / 20_000, 1, 1, None), engine, ledger=ledger, rng=rng)
 
 
 def fit(method=None, **privacy) -> Release:
