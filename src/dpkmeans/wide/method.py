@@ -134,7 +134,7 @@ class _Fit:
         offsets = found.centres - groups.centres[groups.member]
         end = refine(desk, sight, starts, subspace, residuals, n, rest)
         centres = end.centres[groups.member] + (offsets if subspace is None else subspace.lift(offsets))
-        sizes = np.maximum(end.last.counts, 0.0)[groups.member] * found.weights / groups.weights[groups.member]
+        sizes = end.sizes[groups.member] * found.weights / groups.weights[groups.member]
         self._warn(signal / self.k, d)
         parameters = {
             "signal": signal / self.k,

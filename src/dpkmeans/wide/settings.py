@@ -37,14 +37,14 @@ class Split:
 MEAN_SHARE = 0.02
 MEAN_SPLIT = Split(0.75, 0.25, 0.0, 0.0)
 DISTANCE_SHARE = 0.02
-COVARIANCE_SHARE = 0.10
+COVARIANCE_SHARE = 0.11
 SUBSPACE_DISTANCE_SHARE = 0.01
-START_SHARE = 0.24
+START_SHARE = 0.26
 START_SHARE_ALONE = 0.40  # where nothing is spent on a covariance
-START_SHARE_WHOLE = 0.60  # where all features are searched: then the steps need less
+START_SHARE_WHOLE = 0.55  # where all features are searched: then the steps need less
 RESIDUAL_DISTANCE_SHARE = 0.01
 START_SPLIT = Split(0.60, 0.15, 0.22, 0.03)
-STEP_SPLIT = Split(0.90, 0.07, 0.0, 0.03)
+STEP_SPLIT = Split(0.93, 0.04, 0.0, 0.03)
 DISTANCES_ALONE = Split(0.0, 0.0, 0.0, 1.0)
 
 # --- the subspace ----------------------------------------------------------------------------------------------------

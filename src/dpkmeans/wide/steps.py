@@ -15,7 +15,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
-from dpkmeans.wide.releases import Desk, Seen, Sight, best_radius, noise_of_means, shrunk
+from dpkmeans.wide.releases import Desk, Sight, best_radius, noise_of_means, shrunk
 from dpkmeans.wide.settings import STEP_GROWTH, STEP_RADIUS_NOISE, STEP_SPLIT, STEPS, WHOLE_RADIUS_NOISE
 from dpkmeans.wide.subspace import Subspace
 
@@ -54,10 +54,10 @@ def parts_of(measured: FloatArray, subspace: Subspace | None) -> list[tuple[Floa
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """Where the steps ended: centres (K, d) relative to the origin, the last release, and how far each step moved."""
+    """Where the steps ended: centres (K, d) relative to the origin, noisy sizes (K,), and how far each step moved."""
 
     centres: FloatArray
-    last: Seen
+    sizes: FloatArray
     moves: tuple[float, ...]
 
 
@@ -75,15 +75,18 @@ def refine(
     k, d = start.shape
     weights = [math.pow(STEP_GROWTH, i) for i in range(STEPS)]
     weight = WHOLE_RADIUS_NOISE if subspace is None else STEP_RADIUS_NOISE
-    moves = []
+    moves, counted, precision = [], np.zeros(k), 0.0
     for i in range(STEPS):
         part = left.share(weights[i] / sum(weights[i:])) if i + 1 < STEPS else left
         left -= part
         noise = weight * noise_of_means(STEP_SPLIT, part, k, d, n_records)
         radius = best_radius(histogram, sight.rings, noise, d)
         seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {STEPS}")
-        variance = (seen.deviation / seen.sizes) ** 2
-        measured = parts_of(seen.centres + seen.sums / seen.sizes[:, None], subspace)
+        counted += seen.counts / seen.count_deviation**2  # all steps count: sizes hardly change from one to the next
+        precision += 1 / seen.count_deviation**2
+        sizes = np.maximum(counted / precision, max(1 / math.sqrt(precision), 1.0))
+        variance = (seen.deviation / sizes) ** 2
+        measured = parts_of(seen.centres + seen.sums / sizes[:, None], subspace)
         if filters is None:
             filters = [Filtered(estimate, variance, dims) for estimate, dims in measured]
         else:
@@ -91,4 +94,4 @@ def refine(
         before, centres = centres, np.asarray(sum(f.centre for f in filters))
         moves.append(float(np.sqrt(np.mean(((centres - before) ** 2).sum(axis=1)))))
         histogram = seen.histogram
-    return End(centres, seen, tuple(moves))
+    return End(centres, sizes, tuple(moves))
