@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
-from dpkmeans.audit.losses import DIGITS, _chance, _split_chance, loss_of
+from dpkmeans.audit.losses import DIGITS, chance_of_choice, chance_of_split, loss_of
 from dpkmeans.audit.replay import Outcome, replay, tightest
 from dpkmeans.audit.replay_mutants import is_found, mutants
 from dpkmeans.audit.replay_targets import BOUNDS, names, replays_of
@@ -82,7 +82,7 @@ def test_the_chances_of_a_choice_are_those_of_all_ways_to_stay(scores: list[int]
         chance = math.prod(q if keep else 1 - q for q, keep in zip(stays, kept, strict=True))
         expected[np.flatnonzero(kept)] += chance / max(sum(kept), 1)
     with localcontext(prec=DIGITS):
-        found = [_chance(ints(*scores), i, SCALE) for i in range(len(scores))]
+        found = [chance_of_choice(ints(*scores), i, SCALE) for i in range(len(scores))]
         assert abs(sum(found) - 1) < Decimal(10) ** -70
     assert np.allclose(np.array(found, dtype=float), expected)
 
@@ -92,8 +92,10 @@ def test_the_chance_of_a_split_is_the_tail_of_the_noise(biased: int) -> None:
     weights = {z: math.exp(-abs(z) / SCALE) for z in range(-200, 201)}
     above = sum(weight for z, weight in weights.items() if biased + z > 0) / sum(weights.values())
     with localcontext(prec=DIGITS):
-        assert math.isclose(float(_split_chance(biased, True, SCALE)), above, rel_tol=1e-12)
-        assert abs(_split_chance(biased, True, SCALE) + _split_chance(biased, False, SCALE) - 1) < Decimal(10) ** -70
+        assert math.isclose(float(chance_of_split(biased, True, SCALE)), above, rel_tol=1e-12)
+        assert (
+            abs(chance_of_split(biased, True, SCALE) + chance_of_split(biased, False, SCALE) - 1) < Decimal(10) ** -70
+        )
 
 
 @settings(max_examples=60, deadline=None)

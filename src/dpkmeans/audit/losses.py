@@ -84,12 +84,12 @@ def _gaussian(mechanism: Gaussian, before: IntArray, after: IntArray, _: IntArra
 
 
 def _choice(_: PermuteAndFlip, before: IntArray, after: IntArray, output: int, scale: Fraction) -> Fraction:
-    with _exactly():
-        ratio = (_chance(before, output, scale) / _chance(after, output, scale)).ln()
+    with exactly():
+        ratio = (chance_of_choice(before, output, scale) / chance_of_choice(after, output, scale)).ln()
         return _surely(ratio)
 
 
-def _chance(scores: IntArray, chosen: int, scale: Fraction) -> Decimal:
+def chance_of_choice(scores: IntArray, chosen: int, scale: Fraction) -> Decimal:
     """P(chosen): a candidate stays with probability q = exp(-distance/scale), and one that stays is chosen evenly.
 
     It is q times the mean of 1/(1 + others that stay), which is the integral over 0 <= t <= 1 of Π (1 - q_j + q_j t).
@@ -108,12 +108,12 @@ def _chance(scores: IntArray, chosen: int, scale: Fraction) -> Decimal:
 def _tree(mechanism: PrivTreeSplits, before: IntArray, after: IntArray, output: Any, scale: Fraction) -> Fraction:
     """Of a tree only its splits are released. Nodes that are tested after the last leaf is used up decide nothing."""
     bias = math.ceil(scale * mechanism.LN2_ABOVE)
-    with _exactly():
+    with exactly():
         total = Decimal(0)
         for depth, splits, sides in _tested(mechanism, before[:, 0], after[:, 0], output):
             here, there = (max(int(side) - depth * bias, -bias) for side in sides)
             if here != there:
-                total += (_split_chance(here, splits, scale) / _split_chance(there, splits, scale)).ln()
+                total += (chance_of_split(here, splits, scale) / chance_of_split(there, splits, scale)).ln()
         return _surely(total)
 
 
@@ -141,7 +141,7 @@ def _tested(
         tested = [child for node in split for child in (2 * node, 2 * node + 1)]
 
 
-def _split_chance(biased: int, splits: bool, scale: Fraction) -> Decimal:
+def chance_of_split(biased: int, splits: bool, scale: Fraction) -> Decimal:
     """P(biased + Z > 0), or its complement, for Z with P(z) ∝ exp(-|z|/scale)."""
     q = (-_decimal(1 / scale)).exp()
     least = 1 - biased  # splits at Z >= least; the law is symmetric
@@ -156,7 +156,8 @@ def _entries(*arrays: AnyArray) -> Iterator[tuple[int, ...]]:
         yield tuple(int(array[i]) for array in flat)
 
 
-def _exactly() -> Any:
+def exactly() -> Any:
+    """A context of 80 digits."""
     return localcontext(Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9))
 
 
