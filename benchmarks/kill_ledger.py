@@ -34,7 +34,8 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError
-from dpkmeans.privacy.durable.ledger import Account, DurableLedger
+from dpkmeans.privacy.durable.account import Account
+from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise

@@ -16,7 +16,7 @@ from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.release import Release
 from dpkmeans.core.unit import as_unit
 from dpkmeans.errors import FileError, LedgerError, MethodError
-from dpkmeans.privacy.durable.ledger import DataSet
+from dpkmeans.privacy.durable.terms import DataSet
 from dpkmeans.storage.codec import decode_unit, encode_unit
 
 UNIT = Person("who", at_most=2)
@@ -46,7 +46,7 @@ def test_a_data_set_has_one_unit_and_a_fit_with_another_is_refused_and_leaves_no
     assert ledger.entries()[: len(before)] == before
     assert len(ledger.entries()) == len(before) + 1
     spent = ledger.dataset("visits")
-    assert spent == DataSet("visits", spent.cap, spent.spent, "person")
+    assert spent == DataSet("visits", spent.privacy, spent.held, "person")
     assert 0.8 - 1e-6 < float(spent.spent) <= 0.8
     assert ledger.verify().intact
 

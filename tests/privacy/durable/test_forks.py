@@ -73,7 +73,7 @@ def run(path: Path, script: str) -> str:
 def spent(path: Path) -> Epsilon:
     store = DurableLedger(path, analyst="judge")
     assert store.verify().intact
-    return store.dataset("visits").spent
+    return store.dataset("visits").held.pure
 
 
 def wait_for(path: Path, budget: Epsilon) -> None:

@@ -199,7 +199,7 @@ def test_a_promise_that_cannot_be_settled_stays_spent_and_the_result_is_kept(sto
         raise LedgerError("the disk is full.")
 
     monkeypatch.setattr(DurableLedger, "settle", full)
-    with pytest.warns(UnsettledWarning, match="whole promised epsilon stays spent"):
+    with pytest.warns(UnsettledWarning, match="whole promised budget stays spent"):
         fitted = model(store, epsilon=0.5).fit(RECORDS)
     assert fitted.release_.epsilon_spent == 0.5
     assert store.dataset("visits").spent == Epsilon.of(0.5)

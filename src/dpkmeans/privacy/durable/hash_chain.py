@@ -10,17 +10,21 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from dpkmeans.errors import LedgerError, MethodError
+from dpkmeans.privacy.durable.terms import RHO, Terms
 
 BEGINNING = "0" * 64
+ROUNDING = 1000
+"""Femto-rhos by which what an epsilon leaves at a delta may differ where another version or processor found it."""
 MISSING_HEAD = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
-UNITS = {"row": "", "person": "unit: person"}
-"""How the entry that creates a data set names its unit. Before there were others, all were rows, and had no label."""
-KINDS = ("create", "cap", "spend", "reserve", "settle")
+KINDS = ("create", "cap", "spend", "reserve", "settle", "spend rho", "reserve rho", "settle rho")
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One entry. `cap` and `spent` are those of its data set once it is made; all budgets are nano-epsilons.
+    """One entry. `cap` and `spent` are those of its data set once it is made.
+
+    Budgets are nano-epsilons. They are femto-rhos in a data set with a cap in rho, and in entries whose kind ends in
+    `rho`, of a data set with a cap in epsilon at a delta. In these, `cap` is what that leaves after the pure spends.
 
     | kind | `nano` |
     | --- | --- |
@@ -47,24 +51,9 @@ class LedgerEntry:
         """SHA-256 over everything else in the entry, the hash of the one before included."""
         return hashlib.sha256(json.dumps(astuple(self)[:-1], separators=(",", ":")).encode()).hexdigest()
 
-    @property
-    def unit(self) -> str:
-        """The unit of the data set that this entry creates."""
-        for unit, label in UNITS.items():
-            if label == self.label:
-                return unit
-        raise LedgerError(f"data set {self.dataset!r} has a unit that this version does not know. Upgrade.")
-
     def is_intact(self) -> bool:
         """Whether every field has its type and the hash is the entry's own."""
         return all(type(getattr(self, name)) is kind for name, kind in FIELDS.items()) and self.digest() == self.sha256
-
-
-def unit_label(unit: str) -> str:
-    """How the entry that creates a data set names its unit."""
-    if unit not in UNITS:
-        raise MethodError(f"must be one of {', '.join(UNITS)}; got {unit!r}.", parameter="unit")
-    return UNITS[unit]
 
 
 def check_unit(dataset: str, known: str, unit: str) -> None:
@@ -131,37 +120,57 @@ class _State:
     """What the entries so far add up to."""
 
     def __init__(self) -> None:
+        self.terms: dict[str, Terms] = {}
         self.caps: dict[str, int] = {}
-        self.spent: dict[str, int] = {}
-        self.open: dict[str, tuple[str, int]] = {}
+        self.spent: dict[tuple[str, bool], int] = {}
+        self.open: dict[str, tuple[str, str, int]] = {}
         self.fits: set[str] = set()
 
     def contradiction(self, entry: LedgerEntry) -> str:
         """Why the entry cannot come next, or nothing; takes it in."""
-        name, nano = entry.dataset, entry.nano
-        known = name in self.caps
-        if entry.kind not in KINDS or known == (entry.kind == "create"):
+        name, nano, in_rho = entry.dataset, entry.nano, entry.kind.endswith(RHO)
+        kind, known = entry.kind.removesuffix(RHO), name in self.caps
+        if entry.kind not in KINDS or known == (kind == "create"):
             return f"a {entry.kind!r} entry cannot stand here"
-        if entry.kind in ("create", "cap"):
+        if kind == "create":
+            try:
+                self.terms[name] = Terms.read(entry.label, name)
+            except LedgerError:
+                return "it has a unit or a kind of cap that is not known"
+        if in_rho and self.terms[name].kind != "epsilon-delta":
+            return f"a {entry.kind!r} entry cannot stand here"
+        key = (name, in_rho)
+        self.spent.setdefault(key, 0)
+        if kind in ("create", "cap"):
             self.caps[name] = nano
-            self.spent.setdefault(name, 0)
-        elif entry.kind == "settle":
-            dataset, reserved = self.open.pop(entry.fit, ("", 0))
-            if dataset != name or not -reserved <= nano <= 0:
+        elif kind == "settle":
+            dataset, reserved_as, reserved = self.open.pop(entry.fit, ("", "", 0))
+            if (dataset, reserved_as) != (name, entry.kind) or not -reserved <= nano <= 0:
                 return "it settles what was not reserved"
-            self.spent[name] += nano
+            self.spent[key] += nano
         else:
-            if entry.kind == "reserve" and entry.fit in self.fits:
+            if kind == "reserve" and entry.fit in self.fits:
                 return "its fit was reserved before: it is a duplicate"
-            if entry.kind == "reserve":
-                self.open[entry.fit] = (name, nano)
+            if kind == "reserve":
+                self.open[entry.fit] = (name, entry.kind.replace("reserve", "settle"), nano)
             self.fits.add(entry.fit)
-            self.spent[name] += nano
-            if nano < 1 or self.spent[name] > self.caps[name]:
-                return "it passes the cap of its data set"
-        if (entry.cap, entry.spent) != (self.caps[name], self.spent[name]):
-            return "its totals do not follow from the entries before"
-        return ""
+            self.spent[key] += nano
+        return self._passed(entry, in_rho)
+
+    def _passed(self, entry: LedgerEntry, in_rho: bool) -> str:
+        """Why the totals of the entry cannot be right, or nothing."""
+        name, cap = entry.dataset, self.caps[entry.dataset]
+        rho = self.spent.get((name, True), 0)
+        if in_rho:
+            held = self.terms[name].held(self.spent[name, False], rho)
+            most = self.terms[name].cap(cap).cap_in_rho(held).femto
+            cap = entry.cap if abs(entry.cap - most) <= ROUNDING else most
+        spent = self.spent[name, in_rho]
+        grows = entry.kind.startswith(("spend", "reserve"))
+        frozen = not in_rho and rho > 0 and entry.kind != "cap" and entry.nano != 0
+        if frozen or (grows and (entry.nano < 1 or spent > cap)):
+            return "it passes the cap of its data set"
+        return "" if (entry.cap, entry.spent) == (cap, spent) else "its totals do not follow from the entries before"
 
 
 def checked_entry(row: tuple[Any, ...]) -> LedgerEntry:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import getpass
 import os
-import secrets
 import sqlite3
-import threading
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpkmeans.core.epsilon import Epsilon, Spend
-from dpkmeans.core.privacy import Privacy
-from dpkmeans.errors import BudgetError, LedgerError, MethodError, TooFewRecordsError, UnsettledWarning, warn
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.privacy import Loss, Privacy
+from dpkmeans.core.rho import Rho
+from dpkmeans.errors import BudgetError, MethodError
+from dpkmeans.privacy.durable.account import MAX_NAME, Account
 from dpkmeans.privacy.durable.hash_chain import (
     BEGINNING,
     COLUMNS,
@@ -30,38 +29,23 @@ from dpkmeans.privacy.durable.hash_chain import (
     Verification,
     check_unit,
     checked_entry,
-    unit_label,
     verify,
 )
-from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_units
-from dpkmeans.privacy.ledger import check_process, cost_of
+from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_terms
+from dpkmeans.privacy.durable.terms import RHO, DataSet, Terms
+from dpkmeans.privacy.ledger import cost_of
 from dpkmeans.storage.json_files import sync_folder
 
-MAX_NAME = 200
 PATIENCE = 60.0
 """Seconds to wait for other writers."""
 
 _LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
-_LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number DESC LIMIT 1"
+_LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? AND kind NOT LIKE '%{RHO}' ORDER BY number DESC LIMIT 1"
+_LATEST_RHO_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? AND kind LIKE '%{RHO}' ORDER BY number DESC LIMIT 1"
 _FIRST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number LIMIT 1"
 _LATEST_OF_FIT = f"SELECT {COLUMNS} FROM entries WHERE fit = ? ORDER BY number DESC LIMIT 1"
 _ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
 _INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """A data set as the ledger knows it."""
-
-    name: str
-    cap: Epsilon
-    spent: Epsilon
-    unit: str = "row"
-
-    @property
-    def remaining(self) -> Epsilon:
-        """What may still be spent; nothing where the cap was lowered below what is spent."""
-        return max(self.cap - self.spent, Epsilon(0))
 
 
 class DurableLedger:
@@ -71,8 +55,9 @@ class DurableLedger:
     `make_synopsis` take it as `ledger`, together with the name of the `dataset`.
 
     Guarantee: releases charged here are together `cap`-differentially private, for neighbours that differ by one unit
-    of the data set (a row or a person) added or removed, if each is `proved`. It knows nothing of releases that are not
-    charged here. Source: proofs/ledger.md.
+    of the data set (a row or a person) added or removed, if each is `proved`. The cap is an epsilon, an epsilon at a
+    delta, or a rho, from the creation of the data set on. The ledger knows nothing of releases that are not charged
+    here. Source: proofs/ledger.md.
 
     >>> import tempfile
     >>> ledger = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
@@ -100,30 +85,33 @@ class DurableLedger:
 
     # --- data sets --------------------------------------------------------------------------------
 
-    def add(self, dataset: str, cap: float | Epsilon, *, unit: str = "row") -> None:
+    def add(self, dataset: str, cap: float | Epsilon | Privacy, *, unit: str = "row") -> None:
         """Take in a new data set, of which at most `cap` may ever be spent, per `"row"` or per `"person"`."""
-        name, budget = _checked_name(dataset, "dataset"), Epsilon.of(cap, "cap")
-        label = unit_label(unit)
+        name, budget = _checked_name(dataset, "dataset"), _cap(cap)
+        terms = Terms.of(unit, budget)
+        units = terms.units(budget)
 
         def create(connection: sqlite3.Connection) -> None:
             if connection.execute(_LATEST_OF, (name,)).fetchone():
                 raise MethodError(
                     f"{self.path} already has a data set {name!r}. Change its cap with: "
-                    f"dpkmeans ledger cap {self.path} --dataset {name} --cap {budget}"
+                    f"dpkmeans ledger cap {self.path} --dataset {name} --cap 1.0"
                 )
-            self._append(connection, "create", name, budget.nano, cap=budget.nano, spent=0, label=label)
-            if label:
-                needs_units(connection)
+            self._append(connection, "create", name, units, cap=units, spent=0, label=terms.label)
+            if terms.label:
+                needs_terms(connection)
 
         self._file.write(create)
 
-    def set_cap(self, dataset: str, cap: float | Epsilon) -> None:
-        """Change the cap. Below what is spent already, it ends all spending; what is spent stays."""
-        budget = Epsilon.of(cap, "cap")
+    def set_cap(self, dataset: str, cap: float | Epsilon | Privacy) -> None:
+        """Change the cap, to one of the same kind. Below what is spent already, it ends all spending."""
+        budget = _cap(cap)
 
         def change(connection: sqlite3.Connection) -> None:
             before = self._latest(connection, dataset)
-            self._append(connection, "cap", dataset, budget.nano, cap=budget.nano, spent=before.spent)
+            terms = self._terms(connection, dataset)
+            units = terms.units(budget if terms.delta is None else replace(budget, delta=budget.delta or terms.delta))
+            self._append(connection, "cap", dataset, units, cap=units, spent=before.spent)
 
         self._file.write(change)
 
@@ -144,43 +132,53 @@ class DurableLedger:
 
         Refuses at once where `promised` does not fit under the cap, or the fit's `unit` is not that of the data set.
         """
-        asked, known = Privacy.of(promised), self.dataset(dataset)
-        total = None if asked is None else cost_of(asked, Privacy(known.cap)).pure
-        left = known.remaining
+        total, known = Privacy.of(promised), self.dataset(dataset)
         check_unit(dataset, known.unit, unit)
-        if total is not None and total > left:
-            raise _refusal(dataset, total, left)
+        if total is not None:
+            _charged(known, cost_of(total, known.privacy))
         return Account(self, dataset, total, note)
 
-    def spend(self, dataset: str, epsilon: Epsilon, *, fit: str, label: str) -> LedgerEntry:
+    def spend(self, dataset: str, amount: Epsilon | Loss, *, fit: str, label: str) -> LedgerEntry:
         """Commit a spend, or refuse it. On return it is on the disk."""
-        return self._file.write(lambda c: self._charge(c, "spend", dataset, epsilon, fit=fit, label=label))
+        cost = Loss(amount) if isinstance(amount, Epsilon) else amount
+        return self._file.write(lambda c: self._charge(c, "spend", dataset, cost, fit=fit, label=label))
 
-    def reserve(self, dataset: str, total: Epsilon, *, fit: str, label: str) -> LedgerEntry:
-        """Commit the promised total of a fit as one spend, or refuse it. A fit reserves once."""
+    def reserve(self, dataset: str, total: Epsilon | Privacy, *, fit: str, label: str) -> Epsilon | Rho:
+        """Commit the promised total of a fit as one spend, or refuse it. Says what it took. A fit reserves once."""
+        asked = Privacy(total) if isinstance(total, Epsilon) else total
 
-        def reserve(connection: sqlite3.Connection) -> LedgerEntry:
+        def reserve(connection: sqlite3.Connection) -> Epsilon | Rho:
             if connection.execute(_LATEST_OF_FIT, (fit,)).fetchone():
                 raise MethodError(f"fit {fit!r} has entries in {self.path} already. Open an account for each fit.")
-            return self._charge(connection, "reserve", dataset, total, fit=fit, label=label)
+            terms = self._terms(connection, dataset)
+            cost = cost_of(asked, self._dataset(connection, dataset).privacy)
+            entry = self._charge(connection, "reserve", dataset, cost, fit=fit, label=label)
+            return terms.amount(entry.nano, entry.kind)
 
         return self._file.write(reserve)
 
-    def settle(self, dataset: str, unused: Epsilon, *, fit: str, label: str) -> LedgerEntry:
-        """Give back what a finished fit reserved and did not use. A reservation is settled once."""
+    def settle(self, dataset: str, unused: Epsilon | Rho, *, fit: str, label: str) -> LedgerEntry:
+        """Give back what a finished fit reserved and did not use. A reservation is settled once.
+
+        Of a pure reservation nothing is given back once the data set has spent rho under its epsilon and delta: what
+        was left for that was found with all of it.
+        """
 
         def give_back(connection: sqlite3.Connection) -> LedgerEntry:
             row = connection.execute(_LATEST_OF_FIT, (fit,)).fetchone()
             reserved = None if row is None else checked_entry(row)
-            if reserved is None or (reserved.kind, reserved.dataset) != ("reserve", dataset):
+            if reserved is None or reserved.dataset != dataset or not reserved.kind.startswith("reserve"):
                 raise MethodError(f"fit {fit!r} has no open reservation for {dataset!r} in {self.path}.")
-            if not 0 <= unused.nano <= reserved.nano:
-                raise BudgetError(f"fit {fit!r} reserved {Epsilon(reserved.nano)}; it cannot give back {unused}.")
-            before = self._latest(connection, dataset)
-            spent = before.spent - unused.nano
-            return self._append(
-                connection, "settle", dataset, -unused.nano, cap=before.cap, spent=spent, fit=fit, label=label
-            )
+            taken = self._terms(connection, dataset).amount(reserved.nano, reserved.kind)
+            units = unused.nano if isinstance(unused, Epsilon) else unused.femto
+            if type(unused) is not type(taken) or not 0 <= units <= reserved.nano:
+                raise BudgetError(f"fit {fit!r} reserved {taken}; it cannot give back {unused}.")
+            kind = reserved.kind.replace("reserve", "settle")
+            before = self._latest(connection, dataset, in_rho=kind.endswith(RHO))
+            if kind == "settle" and self._spent_rho(connection, dataset):
+                units = 0
+            spent = before.spent - units
+            return self._append(connection, kind, dataset, -units, cap=before.cap, spent=spent, fit=fit, label=label)
 
         return self._file.write(give_back)
 
@@ -212,8 +210,9 @@ class DurableLedger:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _latest(self, connection: sqlite3.Connection, dataset: str) -> LedgerEntry:
-        row = connection.execute(_LATEST_OF, (dataset,)).fetchone()
+    def _latest(self, connection: sqlite3.Connection, dataset: str, *, in_rho: bool = False) -> LedgerEntry:
+        """The last entry of a data set: of those in rho under a cap in epsilon at a delta, or of all others."""
+        row = connection.execute(_LATEST_RHO_OF if in_rho else _LATEST_OF, (dataset,)).fetchone()
         if row is None:
             known = ", ".join(_names(connection)) or "none yet"
             raise MethodError(
@@ -222,19 +221,30 @@ class DurableLedger:
             )
         return checked_entry(row)
 
+    def _terms(self, connection: sqlite3.Connection, dataset: str) -> Terms:
+        return Terms.read(checked_entry(connection.execute(_FIRST_OF, (dataset,)).fetchone()).label, dataset)
+
+    def _spent_rho(self, connection: sqlite3.Connection, dataset: str) -> int:
+        row = connection.execute(_LATEST_RHO_OF, (dataset,)).fetchone()
+        return 0 if row is None else checked_entry(row).spent
+
     def _dataset(self, connection: sqlite3.Connection, name: str) -> DataSet:
         latest = self._latest(connection, name)
-        first = checked_entry(connection.execute(_FIRST_OF, (name,)).fetchone())
-        return DataSet(name, Epsilon(latest.cap), Epsilon(latest.spent), first.unit)
+        terms = self._terms(connection, name)
+        held = terms.held(latest.spent, self._spent_rho(connection, name))
+        return DataSet(name, terms.cap(latest.cap), held, terms.unit)
 
     def _charge(
-        self, connection: sqlite3.Connection, kind: str, dataset: str, epsilon: Epsilon, *, fit: str, label: str
+        self, connection: sqlite3.Connection, kind: str, dataset: str, cost: Loss, *, fit: str, label: str
     ) -> LedgerEntry:
-        before, amount = self._latest(connection, dataset), Epsilon.of(epsilon)
-        spent = before.spent + amount.nano
-        if spent > before.cap:
-            raise _refusal(dataset, amount, max(Epsilon(before.cap - before.spent), Epsilon(0)))
-        return self._append(connection, kind, dataset, amount.nano, cap=before.cap, spent=spent, fit=fit, label=label)
+        known = self._dataset(connection, dataset)
+        amount, after = _charged(known, cost)
+        if isinstance(amount, Epsilon):
+            units, cap, spent = amount.nano, known.privacy.pure.nano, after.pure.nano
+        else:
+            units, cap, spent = amount.femto, known.privacy.cap_in_rho(known.held).femto, after.rho.femto
+            kind += RHO if known.kind == "epsilon-delta" else ""
+        return self._append(connection, kind, dataset, units, cap=cap, spent=spent, fit=fit, label=label)
 
     def _append(
         self, connection: sqlite3.Connection, kind: str, dataset: str, nano: int, *, cap: int, spent: int, **more: str
@@ -249,83 +259,18 @@ class DurableLedger:
         return entry
 
 
-class Account:
-    """What one fit may spend from a data set: the parent of that fit's `Ledger`, in the process that opened it.
-
-    With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
-    every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent,
-    unless the error is that a released count is too small, after which nothing more can have been drawn.
-    """
-
-    def __init__(self, ledger: DurableLedger, dataset: str, promised: Epsilon | None, note: str) -> None:
-        self.ledger = ledger
-        self.dataset = dataset
-        self.promised = promised
-        self.note = note
-        self.fit = secrets.token_hex(8)
-        self.spent = Epsilon(0)
-        self.n_spends = 0
-        self._reserved = False
-        self._pid = os.getpid()
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> Account:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, TooFewRecordsError):
-            self.settle()
-
-    def account(self, total: Epsilon | Privacy) -> AbstractContextManager[Account]:
-        """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
-        promised = cost_of(Privacy(total) if isinstance(total, Epsilon) else total, Privacy(Epsilon(1))).pure
-        if self.promised is None:
-            unit = self.ledger.dataset(self.dataset).unit
-            return self.ledger.account(self.dataset, promised=promised, note=self.note, unit=unit)
-        if self.spent + promised > self.promised:
-            raise _refusal(self.dataset, promised, self.promised - self.spent)
-        return nullcontext(self)
-
-    def record(self, spend: Spend) -> None:
-        """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
-        check_process(self._pid)
-        if spend.rho is not None:
-            raise BudgetError(f"{spend.label!r} asks for rho={spend.rho}, but the data set counts pure epsilon.")
-        with self._lock:
-            epsilon = spend.epsilon
-            if self.promised is None:
-                label = f"{self.note}: {spend.label}" if self.note else spend.label
-                self.ledger.spend(self.dataset, epsilon, fit=self.fit, label=_short(label))
-            elif self.spent + epsilon > self.promised:
-                raise _refusal(self.dataset, epsilon, self.promised - self.spent)
-            elif not self._reserved:
-                self.ledger.reserve(self.dataset, self.promised, fit=self.fit, label=_short(self.note))
-                self._reserved = True
-            self.spent += epsilon
-            self.n_spends += 1
-
-    def settle(self) -> None:
-        """The fit is done: give back what it reserved and did not spend. A second call does nothing.
-
-        Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
-        """
-        check_process(self._pid)
-        with self._lock:
-            if not self._reserved or self.promised is None:
-                return
-            self._reserved = False
-            unused = self.promised - self.spent
-            try:
-                self.ledger.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
-            except LedgerError as error:
-                warn(UnsettledWarning(f"{error} The whole promised epsilon stays spent."))
+def _charged(known: DataSet, cost: Loss) -> tuple[Epsilon | Rho, Loss]:
+    """What `cost` comes to in a data set, and what is held there then; an error where that passes the cap."""
+    if cost.pure.nano < 0 or cost.rho.femto < 0 or cost == Loss():
+        raise BudgetError(f"must be at least 1e-9; got {cost}.", parameter="epsilon")
+    charged = known.privacy.charged(known.held, cost)
+    if not known.privacy.covers(known.held + charged):
+        raise known.refusal(cost)
+    return (charged.rho if charged.rho.femto else charged.pure), known.held + charged
 
 
-def _refusal(dataset: str, wanted: Epsilon, left: Epsilon) -> BudgetError:
-    return BudgetError(
-        f"epsilon={wanted} is asked for, but data set {dataset!r} has only {left} left. Nothing was spent or "
-        "drawn for it. Ask for less, or have the cap raised with: dpkmeans ledger cap."
-    )
+def _cap(cap: float | Epsilon | Privacy) -> Privacy:
+    return cap if isinstance(cap, Privacy) else Privacy(Epsilon.of(cap, "cap"))
 
 
 def _names(connection: sqlite3.Connection) -> list[str]:
@@ -337,10 +282,6 @@ def _checked_name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise MethodError(f"{what} must be a name of 1 to {MAX_NAME} printable characters; got {name!r:.80}.")
     return name
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= MAX_NAME else label[: MAX_NAME - 1] + "…"
 
 
 def _user() -> str:

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from dpkmeans.errors import LedgerError
 
-VERSION = 2  # 2: a data set may count persons. Files in which all count rows stay at 1
-BEFORE_UNITS = 1
+VERSION = 2  # 2: a data set may count persons, or have a cap in rho or at a delta. Files in which none does stay at 1
+BEFORE_TERMS = 1
 APPLICATION = 0x64706B6D  # "dpkm"
 UNSEALED = "the rules that protect its entries were removed or changed"
 
@@ -155,7 +155,7 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
         if application == APPLICATION and version > VERSION:
             raise LedgerError(f"{path} was written by a newer version of dpkmeans. Update dpkmeans to use it.")
         tables = connection.execute("SELECT sql FROM sqlite_master WHERE type NOT IN ('index', 'trigger')").fetchall()
-        if application != APPLICATION or version < BEFORE_UNITS or tables != [(SCHEMA[0],)]:
+        if application != APPLICATION or version < BEFORE_TERMS or tables != [(SCHEMA[0],)]:
             raise LedgerError(f"{path} is not a ledger. Give a file from: dpkmeans ledger create")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 200")  # a short log is written in place, which is faster
@@ -170,8 +170,8 @@ def is_sealed(connection: sqlite3.Connection) -> bool:
     return {row[0] for row in connection.execute("SELECT sql FROM sqlite_master")} == set(SCHEMA)
 
 
-def needs_units(connection: sqlite3.Connection) -> None:
-    """Say in the file, within a transaction, that it takes a version that knows units. Older ones refuse it by name."""
+def needs_terms(connection: sqlite3.Connection) -> None:
+    """Say in the file, within a transaction, that it takes a version that knows terms. Older ones refuse it by name."""
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -221,7 +221,7 @@ def initialise(path: Path, patience: float) -> None:
             for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {BEFORE_UNITS}")
+            connection.execute(f"PRAGMA user_version = {BEFORE_TERMS}")
         connection.execute("COMMIT")
     finally:
         connection.close()

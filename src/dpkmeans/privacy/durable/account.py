@@ -1,0 +1,121 @@
+"""The account of one fit in a durable ledger."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.core.privacy import Loss, Privacy
+from dpkmeans.core.rho import Rho
+from dpkmeans.errors import BudgetError, LedgerError, TooFewRecordsError, UnsettledWarning, warn
+from dpkmeans.privacy.ledger import check_process, cost_of
+
+if TYPE_CHECKING:
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+MAX_NAME = 200
+
+
+class Account:
+    """What one fit may spend from a data set: the parent of that fit's `Ledger`, in the process that opened it.
+
+    With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
+    every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent,
+    unless the error is that a released count is too small, after which nothing more can have been drawn.
+    """
+
+    def __init__(self, ledger: DurableLedger, dataset: str, promised: Privacy | None, note: str) -> None:
+        self.ledger = ledger
+        self.dataset = dataset
+        self.promised = promised
+        self.note = note
+        self.fit = secrets.token_hex(8)
+        self.n_spends = 0
+        self._held = Loss()
+        self._left: Epsilon | Rho | None = None
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, TooFewRecordsError):
+            self.settle()
+
+    def account(self, total: Epsilon | Privacy) -> AbstractContextManager[Account]:
+        """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
+        asked = Privacy(total) if isinstance(total, Epsilon) else total
+        if self.promised is None:
+            unit = self.ledger.dataset(self.dataset).unit
+            return self.ledger.account(self.dataset, promised=asked, note=self.note, unit=unit)
+        self._check(cost_of(asked, self.promised))
+        return nullcontext(self)
+
+    def record(self, spend: Spend) -> None:
+        """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""
+        check_process(self._pid)
+        with self._lock:
+            cost = Loss.of(spend)
+            if self.promised is None:
+                label = f"{self.note}: {spend.label}" if self.note else spend.label
+                self.ledger.spend(self.dataset, cost, fit=self.fit, label=short(label))
+            else:
+                held = self._check(cost)
+                self._draw(cost)
+                self._held = held
+            self.n_spends += 1
+
+    def settle(self) -> None:
+        """The fit is done: give back what it reserved and did not spend. A second call does nothing.
+
+        Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
+        """
+        check_process(self._pid)
+        with self._lock:
+            if self._left is None:
+                return
+            unused, self._left = self._left, None
+            try:
+                self.ledger.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
+            except LedgerError as error:
+                warn(UnsettledWarning(f"{error} The whole promised budget stays spent."))
+
+    def _check(self, cost: Loss) -> Loss:
+        """What the fit holds once it has spent `cost`, or an error where that is more than it promised."""
+        assert self.promised is not None
+        held = self._held + self.promised.charged(self._held, cost)
+        if not self.promised.covers(held):
+            left = self.promised.left(self._held)
+            raise BudgetError(
+                f"{cost} is asked for, but the fit has only {left} left of the {self.promised} that it promised. "
+                "Nothing was spent or drawn for it. Ask for less."
+            )
+        return held
+
+    def _draw(self, cost: Loss) -> None:
+        """Take `cost` out of the reservation, which is made first where there is none."""
+        assert self.promised is not None
+        if self._left is None:
+            self._left = self.ledger.reserve(self.dataset, self.promised, fit=self.fit, label=short(self.note))
+        if isinstance(self._left, Rho):
+            wanted = cost.in_rho().rho
+            if wanted <= self._left:
+                self._left -= wanted
+                return
+        elif not cost.rho.femto and cost.pure <= self._left:
+            self._left -= cost.pure
+            return
+        raise BudgetError(
+            f"{cost} is asked for, but only {self._left} is left of what was reserved for the fit in {self.dataset!r}. "
+            "Nothing was drawn for it."
+        )
+
+
+def short(label: str) -> str:
+    """A label of a length that the ledger takes."""
+    return label if len(label) <= MAX_NAME else label[: MAX_NAME - 1] + "…"
