@@ -93,7 +93,8 @@ def test_show_lists_data_sets_and_entries(data, ledger, capsys):
     assert "visits" in capsys.readouterr().out
     assert main(["ledger", "show", str(ledger), "--dataset", "visits", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["datasets"] == [{"dataset": "visits", "unit": "row", "cap": 1.5, "spent": 0.5, "remaining": 1.0}]
+    amounts = {"cap": 1.5, "spent": 0.5, "remaining": 1.0, "spent_rho": 0.0, "remaining_rho": None}
+    assert shown["datasets"] == [{"dataset": "visits", "unit": "row", "kind": "epsilon", "delta": None, **amounts}]
     assert [entry["kind"] for entry in shown["entries"]] == ["create", "reserve", "settle"]
     assert main(["ledger", "show", str(ledger), "--dataset", "visits"]) == 0
     assert "reserve" in capsys.readouterr().out

@@ -242,7 +242,7 @@ def test_terms_survive_their_label(unit, cap):
 
 
 def test_fits_are_charged_to_caps_of_either_kind(store):
-    X = np.random.default_rng(0).random((500, 2))
+    X = np.random.default_rng(0).random((20_000, 2))
 
     def fit(dataset, **privacy):
         return DPKMeans(2, bounds=(0, 1), ledger=store, dataset=dataset, **privacy).fit(X).release_
