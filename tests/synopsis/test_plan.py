@@ -74,3 +74,23 @@ def test_residuals_are_clipped_closer_on_a_grid_while_noise_outweighs_clipping()
     assert weak.deviations < make_plan(Epsilon.of(1.0), 1000.0, 3, 7).deviations < strong.deviations
     assert strong.deviations < stronger.deviations
     assert strong.reach < stronger.reach
+
+
+def test_a_tree_is_re_centred_only_where_each_feature_has_enough_signal():
+    few, many = (make_plan(Epsilon.of(1.0), 750.0, 3, d) for d in (6, 10))
+    assert isinstance(few.builder, Tree)
+    assert few.recentre_epsilon is not None
+    assert isinstance(many.builder, Tree)
+    assert many.recentre_epsilon is None
+
+
+def test_what_is_planned_does_not_hang_on_what_a_zoom_has_cost():
+    """Three features with a signal of 60, 13 % of it spent on a zoom: re-centring pays off as it does without one."""
+    left = Epsilon.of(0.087)
+    assert make_plan(left, 1800.0, 3, 3, zoom=Epsilon.of(0.013)).recentre_epsilon is not None
+    assert make_plan(left, 1800.0, 3, 3).recentre_epsilon is None
+
+
+def test_a_weak_signal_on_a_tree_leaves_a_place_for_the_mean_of_all():
+    weak, strong = (make_plan(Epsilon.of(1.0), n, 10, 10).builder for n in (200.0, 400.0))
+    assert (weak.spare, strong.spare) == (1, 0)

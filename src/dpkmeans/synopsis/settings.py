@@ -52,8 +52,8 @@ OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides;
 # #hyperplanes
 MIDDLE_SHARE, MAX_MIDDLE_SHARE = 0.07, 0.5  # of ε
 MIDDLE_DEVIATION = 0.1  # half sides; a larger share is spent on the middle where it would be noisier than this
-MIN_MEANS_ZOOM = 20.0  # N·ε per feature; with less, all of it is needed for means
-MAX_MIDDLE_DEVIATION = 0.15  # half sides; the mean of a zoom with less noise is the middle
+MIN_MEANS_ZOOM = 20.0  # N·ε per feature; with less, all of it is needed for means (random problems, ADR)
+MAX_MIDDLE_DEVIATION = 0.15  # half sides; the mean of a zoom is the middle where it has less noise (not varied)
 SPREAD_SHARE = 0.032  # of ε
 RADIUS_SHARE = 0.043  # of ε
 SIDES_SHARE = 0.387  # of the rest; the means get what is left
@@ -77,7 +77,8 @@ GRID_RECENTRE_SHARE = 0.5  # of ε
 TREE_RECENTRE_SHARE = 0.4  # of ε
 HYPERPLANE_RECENTRE_SHARE = 0.27  # of ε
 HYPERPLANE_RADIUS_SHARE = 0.03  # of ε, to learn the radius of that step
-TREE_RECENTRE_SIGNAL = 150.0  # signal; from here on a tree is re-centred
+TREE_RECENTRE_SIGNAL = 150.0  # signal; from here on a tree is re-centred, if there is
+TREE_FEATURE_SIGNAL = 36.0  # also so much signal per feature: between unequal sizes (26) and `corner` (40)
 WIDE_SIGNAL = 500.0  # signal; from here on clipping costs more than noise
 NARROW_REACH, WIDE_REACH = 0.5, 1.0  # of the distance to the next centroid; below and from `WIDE_SIGNAL` on
 CLIP_DEVIATIONS = 2.5  # standard deviations of the synopsis to which residuals are clipped
@@ -120,21 +121,21 @@ MIN_RECTANGLE_SHARE, MAX_RECTANGLE_SHARE = 0.03, 0.13  # of ε, for a choice amo
 MIN_NESTED_SHARE, MAX_NESTED_SHARE = 0.02, 0.07  # of ε, for a choice among nested boxes
 MIN_MEAN_SHARE, MAX_MEAN_SHARE = 0.02, 0.06  # of ε, for the mean that they are nested around
 MEAN_DEVIATION = 0.08  # half sides; the deviation of that mean which is aimed at
-MAX_MEAN_DEVIATION = 0.3  # half sides; a mean with more noise says nothing
+MAX_MEAN_DEVIATION = 0.3  # half sides; a mean with more noise says nothing (0.5 lost on 3 random problems of 5)
 RECTANGLES = {  # by features: cells a side of a grid, lengths of intervals in cells, intervals that cover a point
     1: (64, (64, 45, 32, 23, 16, 11, 8), 4),
     2: (64, (64, 45, 32, 23, 16, 11, 8), 4),
     3: (16, (16, 8, 4), 2),
     4: (8, (8, 4, 2), 2),
 }  # beyond, boxes are nested around the mean
-RECTANGLE_PRICE = 10.0  # noise scales per halving of all sides
+RECTANGLE_PRICE = 1.15  # times what the choice may be off by, per halving of all sides: 10 noise scales in the plane
 NESTED_BOXES = 13  # boxes: 2, √2, ..., 1/32 of a side
 NESTED_PRICE = 6.0  # noise scales per halving of all sides
 ZOOM_LOSS = 0.002  # of the records, which a halving of all sides may leave outside
 MAX_PRICE = 0.8  # of the records, for the smallest candidate: what keeps a box from shrinking to nothing
-COUNT_DOUBT = 1.0  # deviations by which the number of records may be too large, where a price is limited
+COUNT_DOUBT = 1.0  # deviations by which the released number of records may be too large (0 and 1.5 on House)
 ZOOM_INERTIA = 2.0  # noise scales by which the whole box is preferred
-MAX_NESTED_NOISE = 0.25  # of the records, for nested boxes
+MAX_NESTED_NOISE = 0.25  # of the records, for nested boxes, as they are nested around a noisy mean
 MAX_ZOOM_NOISE = 0.4  # of the records; where a choice may be off by more, there is none
 ZOOM_AGAIN_DEVIATION = 0.15  # half sides of the box that was found; with a mean noisier than this, once more
 MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
@@ -157,9 +158,9 @@ POSTERIOR_PASSES = 50  # steps of expectation maximisation
 # #pruning
 PRUNINGS = 4  # clusters that are taken off at most
 MIN_CLEAR = 2.0  # deviations of the noise of all cells of a cluster, below which it is taken off
-MIN_SIZE = 0.1  # of the records of an average cluster; only a lighter one is
+MIN_SIZE = 0.05  # of the records of an average cluster; only a lighter one is
 
 # #one-mean
 RECORDS_PER_CLUSTER = 4.0  # N·ε per feature and cluster; fewer clusters where there is less
-RECORDS_PER_TWO = 16.0  # N·ε per feature; with less there is one cluster
-MIN_SPARE_SIGNAL = 3.0  # signal per feature; with less, one of the centroids on a tree is the mean of all
+RECORDS_PER_TWO = 16.0  # N·ε per feature; with less there is one cluster (8 and 12 on 13 problems)
+MIN_SPARE_SIGNAL = 3.0  # signal per feature; with less, a centroid on a tree is the mean of all (16 problems)

@@ -100,7 +100,7 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     held = records_in(table, begin, end)
     halvings = log2(grid / (end - begin)).mean(axis=1)
     price = min(
-        settings.RECTANGLE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
+        (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
         max(settings.MAX_PRICE * budget.sure - noise * budget.n, 0.0) / float(halvings.max()),
     )
     chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
