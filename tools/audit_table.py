@@ -50,7 +50,7 @@ def markdown(content: dict[str, Any]) -> str:
 
 
 def _cells(finding: dict[str, Any]) -> list[str]:
-    claimed = finding["claimed"]
+    claimed, delta = finding["claimed"], finding.get("delta", 0.0)
     nothing = finding["bound"] == 0
     return [
         finding["target"],
@@ -61,7 +61,7 @@ def _cells(finding: dict[str, Any]) -> list[str]:
         "" if nothing else f"{finding['p']:.4f}",
         "" if nothing else f"{finding['p_with']:.4f}",
         f"{math.floor(100 * finding['bound']) / 100:.2f}",
-        "" if claimed is None else format_epsilon(claimed),
+        "" if claimed is None else format_epsilon(claimed) + (f" at δ = {delta:.3g}" if delta else ""),
         finding["verdict"],
     ]
 

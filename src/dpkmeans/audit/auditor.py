@@ -51,7 +51,7 @@ class Finding:
     """One line of the report: a pair, an event, its frequencies without (p) and with (p') the record, the bound.
 
     `event` says what is scored, `chosen` which event the first half of the runs chose. `claimed` is the largest total
-    that any run's ledger recorded; None if nothing is claimed.
+    that any run's ledger recorded; None if nothing is claimed. `delta` is what is claimed beside it, mostly nothing.
     """
 
     target: str
@@ -67,6 +67,7 @@ class Finding:
     claimed: float | None
     claimed_mean: float | None
     verdict: str
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -167,16 +168,17 @@ def _findings(target: Target, case: Case, without: Sample, with_record: Sample, 
     spent = np.concatenate([without.spent, with_record.spent])
     claimed = float(spent.max()) if target.claims else None
     for score in case.scores():
-        bound = lower_bound(score, without.outputs, with_record.outputs, alpha)
+        delta = getattr(case, "delta", 0.0)
+        bound = lower_bound(score, without.outputs, with_record.outputs, alpha, delta)
         verdict = NO_CLAIM if claimed is None else VIOLATION if bound.epsilon > claimed else NOT_FOUND
         mean = float(spent.mean()) if target.claims else None
         what = (target.name, target.label, target.mutant, case.pair, score.name, str(bound.event))
         found = (bound.frequency, bound.frequency_with, bound.epsilon)
-        yield Finding(*what, len(without.outputs), *found, claimed, mean, verdict)
+        yield Finding(*what, len(without.outputs), *found, claimed, mean, verdict, delta)
 
 
-def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
-    """The lower bound from `score`; wrong with probability at most `alpha`.
+def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alpha: float, delta: float = 0.0) -> Bound:
+    """The lower bound from `score`, where `delta` is claimed beside epsilon; wrong with probability at most `alpha`.
 
     The first half of the runs chooses the event; a score that learns takes half of these for training. The second half
     measures the event.
@@ -187,8 +189,8 @@ def lower_bound(score: Score, without: FloatArray, with_record: FloatArray, alph
         scorer = score.train(without[:start], with_record[:start_with])
     else:
         scorer = score.scorer
-    event = choose_event(scorer(without[start:half]), scorer(with_record[start_with:half_with]), alpha)
-    return measure(event, scorer(without[half:]), scorer(with_record[half_with:]), alpha)
+    event = choose_event(scorer(without[start:half]), scorer(with_record[start_with:half_with]), alpha, delta)
+    return measure(event, scorer(without[half:]), scorer(with_record[half_with:]), alpha, delta)
 
 
 def draw(case: Case, with_record: bool, runs: int) -> Sample:

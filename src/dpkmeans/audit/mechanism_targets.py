@@ -13,10 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
+from dpkmeans.audit.gaussian_targets import gaussian_cases
 from dpkmeans.audit.noise_sources import InBlocks, Recorder
 from dpkmeans.audit.protocols import Case, Sample, Target
 from dpkmeans.audit.scores import Score, choice_ratio, column, cube_ratio, exact_answer, laplace_ratio, low_bits
 from dpkmeans.core.bounds import GRID, Bounds
+from dpkmeans.core.conversion import pure_as_rho
 from dpkmeans.core.engine import CellStatistics, cell_sensitivity
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
@@ -26,7 +28,7 @@ from dpkmeans.methods.loop.budgets import noisy_mean_budget
 from dpkmeans.methods.loop.solver import Step, Update
 from dpkmeans.methods.loop.updates import NoisyMean
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
+from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.residual_queries import Residuals
 
@@ -231,5 +233,6 @@ def mechanism_targets(epsilon: float) -> tuple[Target, ...]:
         "PrivTreeSplits": tree_cases(PrivTreeSplits(budget, 64)),
         "noisy-mean step": step_cases(NoisyMean(), budget),
         "re-centring step": recentring_cases(budget),
+        "Gaussian": gaussian_cases(Gaussian(pure_as_rho(budget))),
     }
     return tuple(Target(name, "mechanism", "proved", cases) for name, cases in made.items())

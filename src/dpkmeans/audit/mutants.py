@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.audit.gaussian_targets import ThinGaussian, gaussian_cases
 from dpkmeans.audit.mechanism_targets import (
     SENSITIVITY,
     TableCase,
@@ -28,6 +29,7 @@ from dpkmeans.audit.neighbours import empty_cluster
 from dpkmeans.audit.noise_sources import Wrapped
 from dpkmeans.audit.protocols import Case, Target
 from dpkmeans.audit.scores import laplace_ratio
+from dpkmeans.core.conversion import pure_as_rho
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
@@ -43,6 +45,7 @@ from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import NoiseSource, Randomness
 
 FACTORS = (1.2, 1.5, 2.0)
+SHARES = (0.8, 0.5)
 WHY = "a mutant is not private"
 
 
@@ -177,6 +180,9 @@ def thin_targets(epsilon: float, factors: tuple[float, ...] = FACTORS) -> tuple[
             "re-centring step": (replace(recentring_cases(budget)[0], mechanism=cube),),
         }
         targets += [_mutant(f"{name}, noise / {factor:g}", cases) for name, cases in made.items()]
+    for share in SHARES:
+        gaussian = ThinGaussian(pure_as_rho(budget), share)
+        targets.append(_mutant(f"Gaussian, {share:g} of the noise", gaussian_cases(gaussian)[:1]))
     return tuple(targets)
 
 

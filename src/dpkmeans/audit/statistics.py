@@ -2,7 +2,8 @@
 
 An epsilon-DP release satisfies P(event | D) <= e^epsilon P(event | D') for every event, and with D and D' exchanged. So
 an event with probabilities p and p' shows that epsilon >= log(p / p'). The event is chosen on one half of the runs; on
-the other half, p is replaced by its Clopper-Pearson lower limit and p' by its upper limit.
+the other half, p is replaced by its Clopper-Pearson lower limit and p' by its upper limit. Where a delta is claimed
+beside epsilon, P(event | D) <= e^epsilon P(event | D') + delta, and the event shows epsilon >= log((p - delta) / p').
 """
 
 from __future__ import annotations
@@ -60,22 +61,24 @@ def upper_limit(hits: Any, runs: int, alpha: float) -> Any:
     return np.where(hits < runs, betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - alpha), 1.0)
 
 
-def epsilon_lower_bound(hits: int, other_hits: int, runs: int, other_runs: int, alpha: float) -> float:
-    """Lower bound on log(p / p'), wrong with probability at most `alpha`; 0 if it would be negative.
+def epsilon_lower_bound(
+    hits: int, other_hits: int, runs: int, other_runs: int, alpha: float, delta: float = 0.0
+) -> float:
+    """Lower bound on log((p - delta) / p'), wrong with probability at most `alpha`; 0 if it would be negative.
 
     Both limits are taken at alpha/2, so that together they fail with probability at most alpha.
     """
-    low, high = lower_limit(hits, runs, alpha / 2), upper_limit(other_hits, other_runs, alpha / 2)
+    low, high = lower_limit(hits, runs, alpha / 2) - delta, upper_limit(other_hits, other_runs, alpha / 2)
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
-def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> Event:
+def choose_event(without: FloatArray, with_record: FloatArray, alpha: float, delta: float = 0.0) -> Event:
     """The event with the largest bound on these runs, over thresholds, both tails and both directions.
 
     `without` and `with_record` are scores, shape (runs,), under D and D'. The bound itself must come from other runs.
     """
     thresholds = _thresholds(np.concatenate([without, with_record]))
-    best, chosen = -1.0, Event(float(thresholds[0]), "at least", True)
+    best, chosen = -math.inf, Event(float(thresholds[0]), "at least", True)
     sides = np.sort(without), np.sort(with_record)
     for tail in ("at least", "at most"):
         if tail == "at least":
@@ -84,7 +87,7 @@ def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> 
             hits = [np.searchsorted(s, thresholds, side="right") for s in sides]
         for likelier_with in (False, True):
             mine, other = (1, 0) if likelier_with else (0, 1)
-            low = lower_limit(hits[mine], len(sides[mine]), alpha / 2)
+            low = lower_limit(hits[mine], len(sides[mine]), alpha / 2) - delta
             ratio = low / upper_limit(hits[other], len(sides[other]), alpha / 2)
             place = int(np.argmax(ratio))
             if ratio[place] > best:
@@ -92,13 +95,13 @@ def choose_event(without: FloatArray, with_record: FloatArray, alpha: float) -> 
     return chosen
 
 
-def measure(event: Event, without: FloatArray, with_record: FloatArray, alpha: float) -> Bound:
+def measure(event: Event, without: FloatArray, with_record: FloatArray, alpha: float, delta: float = 0.0) -> Bound:
     """The bound for an event that was fixed before these runs were looked at; wrong with probability <= `alpha`."""
     hits, hits_with, n, m = event.holds(without), event.holds(with_record), len(without), len(with_record)
     if event.likelier_with:
-        epsilon = epsilon_lower_bound(hits_with, hits, m, n, alpha)
+        epsilon = epsilon_lower_bound(hits_with, hits, m, n, alpha, delta)
     else:
-        epsilon = epsilon_lower_bound(hits, hits_with, n, m, alpha)
+        epsilon = epsilon_lower_bound(hits, hits_with, n, m, alpha, delta)
     return Bound(event, hits / n, hits_with / m, epsilon)
 
 

@@ -160,6 +160,11 @@ def table_row(finding: Finding) -> list[str]:
         f"{finding.p:.4f}",
         f"{finding.p_with:.4f}",
         f"{math.floor(100 * finding.bound) / 100:.2f}",
-        "-" if finding.claimed is None else format_epsilon(finding.claimed),
+        "-" if finding.claimed is None else format_epsilon(finding.claimed) + _beside(finding.delta),
         finding.verdict,
     ]
+
+
+def _beside(delta: float) -> str:
+    """The delta that is claimed beside an epsilon, if there is one."""
+    return f" at delta {delta:.3g}" if delta else ""
