@@ -35,6 +35,7 @@ UPWARD = {
     ("core/release.py", "engines"): "`Release` finds the nearest centroid of records; imported when it does",
     ("core/release.py", "report"): "`Release` shows and writes its report; imported when it does",
     ("methods/registry.py", "synopsis"): "the registry names every method, and one of them is the synopsis",
+    ("methods/registry.py", "wide"): "the registry names every method, and one of them is for many features",
 }
 """The only imports against the order, each with its reason."""
 

@@ -51,6 +51,7 @@ def cases() -> Iterator[Case]:
     yield Case("lloyd", 3000, 40, 60)
     yield Case("synopsis", 2000, 2, 30)
     yield Case("synopsis", 9000, 14, 6)
+    yield Case("gaussian", 2000, 30, 5)
     yield Case("synopsis", 900, 3, 4, {"bounds": None, "bounds_epsilon": 0.5})
 
 
@@ -65,6 +66,8 @@ def fit(case: Case, seed: int = 0) -> tuple[DPKMeans, Any]:
     """The fitted model, and its records."""
     X = records(case.n, case.d, case.k)
     budget = {} if case.method in WITHOUT_TOTAL else {"epsilon": 1.0}
+    if registry()[case.method].spends_rho:
+        budget["delta"] = 1e-6
     options = {"bounds": (0, 1), "scale": None, "guarantee": "none", **budget, **case.options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a weak signal

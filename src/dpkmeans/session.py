@@ -18,7 +18,7 @@ from dpkmeans.core.guarantee import Claim, as_label, check_accepted, check_accou
 from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import AUTO, SCALES, Schema, check_scale, check_weighed, scaled
-from dpkmeans.core.unit import Person, Unit, as_unit
+from dpkmeans.core.unit import Person, Row, Unit, as_unit
 from dpkmeans.core.vectors import Vector
 from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
@@ -38,6 +38,8 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.schema_files import read_schema
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
+from dpkmeans.wide.choice import ByFeatures
+from dpkmeans.wide.method import gaussian
 
 DEFAULT_METHOD = "synopsis"
 R = TypeVar("R", Release, Synopsis)
@@ -185,7 +187,10 @@ def _method(request: FitRequest) -> Method:
     options = {name: getattr(request, name) for name in names}
     method = DEFAULT_METHOD if request.method is None else request.method
     if isinstance(method, str):
-        return make_method(method, **options)
+        made, promised = make_method(method, **options), request.delta is not None or request.rho is not None
+        if method != DEFAULT_METHOD or not promised or request.ledger is not None or as_unit(request.unit) != Row():
+            return made  # under a ledger, and for persons, a promise is turned into rho or pure epsilon beforehand
+        return ByFeatures(made, gaussian(n_records=request.n_records))
     if not hasattr(method, "claim") or not hasattr(method, "run"):
         raise MethodError(
             f"must be a name or a method value; got {method!r}.",

@@ -9,11 +9,13 @@ import pytest
 
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
 from dpkmeans.data.source import open_array
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BudgetError, TooFewRecordsError, WeakSignalWarning
+from dpkmeans.estimator import DPKMeans
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.wide.geometry import public_ball
@@ -145,3 +147,54 @@ def test_noise_falls_and_steps_come_to_rest_with_the_budget():
     )
     assert much[-1] < little[-1]
     assert math.isfinite(little[0])
+
+
+@weak
+@pytest.mark.parametrize(("d", "name"), [(3, "synopsis"), (10, "synopsis"), (11, "gaussian"), (40, "gaussian")])
+def test_the_default_under_epsilon_and_delta_is_chosen_by_the_number_of_features(d, name):
+    model = DPKMeans(3, epsilon=2.0, delta=1e-6, bounds=(0, 1)).fit(blobs(3000, d, 3)[0])
+    assert model.release_.method == name
+    assert model.release_.guarantee.label == "proved"
+    assert model.release_.epsilon_spent <= 2.0
+    again = Release.from_dict(model.release_.to_dict())
+    assert np.array_equal(again.centroids, model.release_.centroids)
+    assert again.summary() == model.release_.summary()
+
+
+@weak
+def test_the_default_in_pure_epsilon_stays_the_synopsis_whatever_the_number_of_features():
+    assert DPKMeans(3, epsilon=2.0, bounds=(0, 1)).fit(blobs(500, 12, 3)[0]).release_.method == "synopsis"
+
+
+@weak
+def test_a_feature_without_width_stays_put_and_records_beyond_the_bounds_count_as_at_the_bounds():
+    box = Bounds.of(([0.0] * 20 + [7.0] * 5, [1.0] * 20 + [7.0] * 5), 25)
+    X, _ = blobs(2000, 25, 3)
+    X[:, 20:] = 7.0
+    beyond = np.where(X[:, :20] > 0.7, 1e300, X[:, :20])
+    at = np.where(X[:, :20] > 0.7, 1.0, X[:, :20])
+    found = []
+    for part in (beyond, at):
+        engine = MemoryEngine.of_records(np.column_stack([part, X[:, 20:]]), box, n_threads=1)
+        found.append(gaussian().run(engine, 4, ledger=Ledger(1.0, delta=1e-6), rng=Randomness.with_seed(5)).centroids)
+    assert np.array_equal(*found)
+    assert (found[0][:, 20:] == 7.0).all()
+    assert (found[0] >= box.lower).all()
+    assert (found[0] <= box.upper).all()
+
+
+EXTREMES = [{"promised": 1e-3, "delta": 1e-12}, {"promised": 500.0, "delta": 0.5}, {"rho": 1e-13}]
+
+
+@weak
+@pytest.mark.parametrize("promise", EXTREMES)
+def test_an_extreme_promise_gives_finite_centroids_or_a_clear_error(promise):
+    refused: str | None = None
+    try:
+        release = run(blobs(60, 30, 2)[0], 2, Ledger(**promise), Randomness.secure())
+    except BudgetError as error:
+        refused = str(error)
+    else:
+        assert np.isfinite(release.centroids).all()
+        assert ((release.centroids >= 0) & (release.centroids <= 1)).all()
+    assert refused is None or "larger" in refused

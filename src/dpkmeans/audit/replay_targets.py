@@ -21,6 +21,7 @@ from dpkmeans.session import FitRequest
 
 PERSONS, BOUNDS = "persons", "bounds"
 AT_MOST = 3
+DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
 KEEPS: tuple[Any, ...] = ("rows", "mean", "one")
 
 
@@ -54,7 +55,7 @@ def request_for(entry: MethodSpec, epsilon: float) -> FitRequest:
     """A fit with a method of the registry at `epsilon`, with public parameters under which it is fast."""
     method: Any = entry.factory(**SMALLER[entry.name]) if entry.name in SMALLER else entry.name
     total = None if {"step_epsilon", "release_epsilon"} <= set(entry.options) else epsilon
-    return FitRequest(method=method, epsilon=total)
+    return FitRequest(method=method, epsilon=total, delta=DELTA if entry.spends_rho else None)
 
 
 def _persons(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:

@@ -18,6 +18,7 @@ from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.methods.noisy_lloyd import blum, dwork, su
 from dpkmeans.methods.privgene import privgene
 from dpkmeans.synopsis.method import eugkm, su_hybrid, synopsis, synopsis_posterior, synopsis_prior
+from dpkmeans.wide.method import gaussian
 
 ENTRY_POINT_GROUP = "dpkmeans.methods"
 
@@ -35,6 +36,7 @@ class MethodSpec:
     summary: str
     source: str
     proof: str | None = None
+    spends_rho: bool = False  # it adds Gaussian noise, and needs a delta beside epsilon, or a rho
 
     def __post_init__(self) -> None:
         if self.guarantee == "proved" and not self.proof:
@@ -59,6 +61,15 @@ _ENTRIES = (
         "synopsis-posterior", synopsis_posterior, "proved", "posterior on a private synopsis", LU_SHEN, SYNOPSIS
     ),
     MethodSpec("synopsis-prior", synopsis_prior, "proved", "prior on a private synopsis", LU_SHEN, SYNOPSIS),
+    MethodSpec(
+        "gaussian",
+        gaussian,
+        "proved",
+        "many features: a private subspace, then noisy steps",
+        "dpkmeans",
+        "proofs/many_features.md",
+        spends_rho=True,
+    ),
     MethodSpec("lloyd", lloyd, "none", "exact means until the assignment repeats", "Lloyd 1982"),
     MethodSpec("posterior", posterior, "paper", "draws in zones that point along the last move", LU_SHEN),
     MethodSpec("prior", prior, "paper", "draws in zones that point to the mean one pass ahead", LU_SHEN),

@@ -68,6 +68,7 @@ class GaussianMethod:
     n_records: PublicCount | None = None
     claim: ClassVar[Claim] = Claim.PROVED
     needs_epsilon: ClassVar[bool] = True
+    spends_rho: ClassVar[bool] = True
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend all that the promise leaves, and release centroids. On released values it is a fit of the synopsis."""
