@@ -34,6 +34,7 @@ METHODS = {
         name: {"epsilon": 1.0}
         for name in ("synopsis", "synopsis-posterior", "synopsis-prior", "su", "blum", "dwork", "gupt")
     },
+    "gaussian": {"epsilon": 1.0, "delta": 1e-6},
     **{name: {"init": START} for name in ("lloyd", "posterior", "prior")},
 }
 
@@ -136,6 +137,17 @@ def test_a_seeded_fit_is_the_same_to_the_bit(where, folder, method):
     assert np.array_equal(found.centroids, expected.centroids)
     assert found.spends == expected.spends
     assert found.n_passes == expected.n_passes
+
+
+def test_a_seeded_fit_in_many_features_is_the_same_to_the_bit(where, tmp_path_factory):
+    """With a covariance and with projections, which are made in each pass where records do not lie in memory."""
+    records = np.tile(X, 8)[:, :22] / 2 + np.random.default_rng(2).random((len(X), 22)) / 4
+    folder = write_parquet(tmp_path_factory.mktemp("wide"), records, [300, 900])
+    options = {"epsilon": 8.0, "delta": 1e-6}
+    found, expected = fit(folder, "gaussian", where, **options), fit(records, "gaussian", **options)
+    assert "covariance" in [spend.label for spend in expected.spends]
+    assert np.array_equal(found.centroids, expected.centroids)
+    assert found.sizes == expected.sizes
 
 
 def test_gupt_privgene_and_starts_from_rows_run(where, folder):
