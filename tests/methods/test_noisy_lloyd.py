@@ -13,7 +13,7 @@ from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.errors import GuaranteeError, MethodError
+from dpkmeans.errors import BudgetError, GuaranteeError, MethodError
 from dpkmeans.estimator import DPKMeans
 from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.loop.budgets import StepBudget
@@ -241,3 +241,28 @@ def test_su_reaches_a_mean_cost_ratio_of_two_and_a_half_on_s1():
         for seed in range(50)
     ]
     assert np.mean(ratios) <= 2.5, np.round(ratios, 2)
+
+
+@pytest.mark.parametrize("privacy", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.02}], ids=str)
+@pytest.mark.parametrize("make", [blum, su])
+def test_blum_and_su_with_gaussian_noise_spend_their_rho_and_no_more(make, privacy):
+    X = np.random.default_rng(0).random((20_000, 3))
+    release = DPKMeans(3, bounds=(0, 1), method=make(noise="gaussian"), **privacy).fit(X).release_
+    assert release.guarantee.label == "proved"
+    assert release.cost.within
+    assert release.parameters["noise"] == "gaussian"
+    promise = release.cost.privacy
+    left = promise.left_rho(release.cost.loss)
+    assert 0 <= left.femto < 100
+    pure = [spend.label for spend in release.spends if spend.rho is None]
+    assert pure == ([] if make is blum else ["number of records"])
+
+
+def test_gaussian_noise_needs_a_delta_or_a_rho_and_the_proved_setting():
+    X = np.random.default_rng(0).random((2000, 2))
+    with pytest.raises(BudgetError, match="delta"):
+        DPKMeans(2, epsilon=1.0, bounds=(0, 1), method=blum(noise="gaussian")).fit(X)
+    with pytest.raises(MethodError, match="Laplace noise only"):
+        su(setting="paper", noise="gaussian")
+    with pytest.raises(MethodError, match="'laplace' or 'gaussian'"):
+        blum(noise="uniform")

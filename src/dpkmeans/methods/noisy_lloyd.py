@@ -6,6 +6,7 @@ Proved: proofs/noisy_lloyd.md. `setting="paper"` is for reproducing the paper on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dpkmeans.errors import MethodError
@@ -14,13 +15,14 @@ from dpkmeans.methods.loop.final_steps import AsIs
 from dpkmeans.methods.loop.initializers import as_initializer
 from dpkmeans.methods.loop.solver import IterativeMethod
 from dpkmeans.methods.loop.stopping import AfterPlan
-from dpkmeans.methods.loop.updates import LocalNoisyMean, NoisyMean
+from dpkmeans.methods.loop.updates import GaussianMean, LocalNoisyMean, NoisyMean
 from dpkmeans.methods.record_count import NotNeeded, RecordCount, record_count
 
 
-def blum(*, steps: int = 5, init: Any = None, setting: str = "proved") -> IterativeMethod:
-    """An even split over a fixed number of steps."""
-    return _noisy_lloyd("blum", EvenSplit(steps), init, "uniform", setting, {"steps": steps})
+def blum(*, steps: int = 5, init: Any = None, setting: str = "proved", noise: str = "laplace") -> IterativeMethod:
+    """An even split over a fixed number of steps; `noise="gaussian"` for (epsilon, delta) or rho."""
+    made = _noisy_lloyd("blum", EvenSplit(steps), init, "uniform", setting, {"steps": steps})
+    return _with_noise(made, noise)
 
 
 def dwork(*, steps: int | None = None, init: Any = None, setting: str = "proved") -> IterativeMethod:
@@ -33,10 +35,26 @@ def dwork(*, steps: int | None = None, init: Any = None, setting: str = "proved"
     return _noisy_lloyd("dwork", Halving(planned), init, "uniform", setting, {"steps": planned})
 
 
-def su(*, n_records: int | None = None, init: Any = None, setting: str = "proved") -> IterativeMethod:
-    """Steps, shares and sphere-packing start of Su et al.; the number of records is public or bought."""
+def su(
+    *, n_records: int | None = None, init: Any = None, setting: str = "proved", noise: str = "laplace"
+) -> IterativeMethod:
+    """Steps, shares and sphere-packing start of Su et al.; the number of records is public or bought.
+
+    With `noise="gaussian"`, for (epsilon, delta) or rho, the shares are the same, of a rho.
+    """
     counted = record_count(n_records)
-    return _noisy_lloyd("su", SuSplit(), init, "packing", setting, {"n_records": n_records}, counted)
+    made = _noisy_lloyd("su", SuSplit(), init, "packing", setting, {"n_records": n_records}, counted)
+    return _with_noise(made, noise)
+
+
+def _with_noise(method: IterativeMethod, noise: str) -> IterativeMethod:
+    if noise not in ("laplace", "gaussian"):
+        raise MethodError(f"noise must be 'laplace' or 'gaussian'; got {noise!r}.")
+    if noise == "laplace":
+        return method
+    if not isinstance(method.update, NoisyMean):
+        raise MethodError("the paper's setting knows Laplace noise only.")
+    return replace(method, update=GaussianMean(), parameters={**method.parameters, "noise": noise})
 
 
 def _noisy_lloyd(

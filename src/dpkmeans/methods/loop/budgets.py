@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, overload
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.core.rho import Rho
 
 NOTHING = Epsilon(0)
 RHO = 0.225  # Su et al. 2016: average share of the box's half side that a centroid lies away from its middle
@@ -27,11 +28,16 @@ class ScheduleInput:
 
 @dataclass(frozen=True)
 class StepBudget:
-    """Shares of one step: `zone` for drawing in a sampling zone, `counts`, and `sums` of all features together."""
+    """Shares of one step: `zone` for drawing in a sampling zone, `counts`, and `sums` of all features together.
+
+    With Gaussian noise, `counts_rho` and `sums_rho` are the same shares of a rho.
+    """
 
     zone: Epsilon = NOTHING
     counts: Epsilon = NOTHING
     sums: Epsilon = NOTHING
+    counts_rho: Rho = Rho(0)
+    sums_rho: Rho = Rho(0)
 
     @property
     def total(self) -> Epsilon:
@@ -56,6 +62,15 @@ class EqualSteps(Sequence[StepBudget]):
     def __getitem__(self, index: int | slice) -> StepBudget | Sequence[StepBudget]:
         chosen = range(self.n_steps)[index]
         return [self.budget] * len(chosen) if isinstance(chosen, range) else self.budget
+
+
+def in_rho(plan: Sequence[StepBudget], total: Epsilon, rho: Rho) -> list[StepBudget]:
+    """A plan that splits `total`, as one that splits `rho` in the same proportions, each share rounded down."""
+
+    def share(part: Epsilon) -> Rho:
+        return Rho(rho.femto * part.nano // total.nano)
+
+    return [StepBudget(counts_rho=share(step.counts), sums_rho=share(step.sums)) for step in plan]
 
 
 class Schedule(Protocol):

@@ -14,7 +14,7 @@ from dpkmeans.core.guarantee import Claim, claim_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import NotConvergedWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
-from dpkmeans.methods.loop.budgets import Schedule, ScheduleInput, StepBudget
+from dpkmeans.methods.loop.budgets import Schedule, ScheduleInput, StepBudget, in_rho
 from dpkmeans.methods.loop.initializers import Initializer
 from dpkmeans.methods.loop.stopping import StopRule
 from dpkmeans.methods.lu_shen.zones import Zones, transcript_of
@@ -149,12 +149,19 @@ class IterativeMethod:
         """Whether it divides a promised total."""
         return self.schedule.splits or self.record_count.needs_epsilon
 
+    @property
+    def spends_rho(self) -> bool:
+        """Whether its update adds Gaussian noise."""
+        return bool(getattr(self.update, "spends_rho", False))
+
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Run to the end of the plan or to the stop rule, and release."""
         start = self.init.centroids(engine, n_clusters, rng.generator)
         n_records = self.record_count.get(engine, n_clusters, ledger=ledger, rng=rng)
         total = ledger.remaining if self.schedule.splits else Epsilon(0)
         plan = self.schedule.plan(ScheduleInput(total, n_clusters, engine.n_features, n_records))
+        if self.spends_rho:
+            plan = in_rho(plan, total, ledger.remaining_rho)
         end = solve(Run(engine, start, plan, self.stop, ledger, rng), self.update)
         if self.stop.until_repeat and not end.stopped:
             warn(

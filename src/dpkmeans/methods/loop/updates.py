@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.methods.loop.solver import Move, Run, Step, Trajectory
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.mechanisms import Gaussian, Laplace
 from dpkmeans.privacy.randomness import Randomness
 
 NOT_PRIVATE = "Lloyd's algorithm is not private"
@@ -51,20 +52,34 @@ class NoisyMean:
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
         """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
-        box = step.engine.bounds
-        middle = box.side // 2
-        wide = np.flatnonzero(box.side)
-        noisy_counts = Laplace(step.budget.counts).release(
-            cell_counts(step.exact), ledger=ledger, rng=rng, label=f"step {step.number}: counts"
-        )
-        residuals = np.zeros((len(noisy_counts), box.n_features), dtype=np.int64)
-        if len(wide):
-            residuals[:, wide] = Laplace(step.budget.sums).release(
-                centred_sums(step.exact), ledger=ledger, rng=rng, label=f"step {step.number}: sums"
-            )
-        counts = np.maximum(noisy_counts, 1)[:, None]
-        means = box.clip_unit((middle + residuals / counts) / GRID)
-        return Move(np.where(noisy_counts[:, None] >= 1, means, step.previous))
+        return _noisy_move(step, Laplace(step.budget.counts), lambda: Laplace(step.budget.sums), ledger, rng)
+
+
+@dataclass(frozen=True)
+class GaussianMean:
+    """`NoisyMean` with Gaussian noise, scaled to the L2 norm of what a record adds. Proved: proofs/noisy_lloyd.md."""
+
+    claim: ClassVar[Claim] = Claim.PROVED
+    spends_rho: ClassVar[bool] = True
+
+    def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
+        """Noisy means, clipped to the box; a cluster whose noisy count is below 1 stays where it is."""
+        return _noisy_move(step, Gaussian(step.budget.counts_rho), lambda: Gaussian(step.budget.sums_rho), ledger, rng)
+
+
+def _noisy_move(
+    step: Step, counts: Laplace | Gaussian, sums: Callable[[], Laplace | Gaussian], ledger: Ledger, rng: Randomness
+) -> Move:
+    """Sums by one mechanism over counts by another; `sums` is made only where there is a feature with a width."""
+    box = step.engine.bounds
+    middle, wide, label = box.side // 2, np.flatnonzero(box.side), f"step {step.number}"
+    noisy_counts = counts.release(cell_counts(step.exact), ledger=ledger, rng=rng, label=f"{label}: counts")
+    residuals = np.zeros((len(noisy_counts), box.n_features), dtype=np.int64)
+    if len(wide):
+        exact = centred_sums(step.exact)
+        residuals[:, wide] = sums().release(exact, ledger=ledger, rng=rng, label=f"{label}: sums")
+    means = box.clip_unit((middle + residuals / np.maximum(noisy_counts, 1)[:, None]) / GRID)
+    return Move(np.where(noisy_counts[:, None] >= 1, means, step.previous))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class DurableLedger:
     >>> import tempfile
     >>> ledger = DurableLedger.create(Path(tempfile.mkdtemp()) / "ledger.db")
     >>> ledger.add("visits", cap=1.5)
-    >>> ledger.account("visits").record(Spend("counts", (Epsilon.of(0.5),)))
+    >>> entry = ledger.spend("visits", Epsilon.of(0.5), fit="first", label="counts")
     >>> float(ledger.dataset("visits").remaining)
     1.0
     """
