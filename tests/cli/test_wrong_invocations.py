@@ -201,8 +201,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         f"{FIT} --method dbscan",
         2,
-        "unknown method 'dbscan'. Known: blum, dwork, eugkm, gupt, lloyd, posterior, prior, privgene, su, su-hybrid, "
-        "synopsis, synopsis-posterior, synopsis-prior.",
+        "unknown method 'dbscan'. Known: blum, dwork, eugkm, gaussian, gupt, lloyd, posterior, prior, privgene, su, "
+        "su-hybrid, synopsis, synopsis-posterior, synopsis-prior.",
     ),
     (
         f"{FIT} --max-iter 5",
@@ -460,8 +460,8 @@ TABLE: list[tuple[str, int, str]] = [
     ),
     (
         "synopsis visits.csv --columns east,north --bounds 0:100 --out new.json",
-        2,
-        "--epsilon is missing. Try: dpkmeans synopsis --help",
+        3,
+        "--epsilon is missing. Write, say, --epsilon 1.0.",
     ),
     (
         "synopsis visits.csv --columns east,north --bounds 0:100 --epsilon 1",

@@ -95,7 +95,7 @@ class DurableLedger:
             if connection.execute(_LATEST_OF, (name,)).fetchone():
                 raise MethodError(
                     f"{self.path} already has a data set {name!r}. Change its cap with: "
-                    f"dpkmeans ledger cap {self.path} --dataset {name} --cap 1.0"
+                    f"dpkmeans ledger cap {self.path} --dataset {name} {_option(budget)}"
                 )
             self._append(connection, "create", name, units, cap=units, spent=0, label=terms.label)
             if terms.label:
@@ -271,6 +271,10 @@ def _charged(known: DataSet, cost: Loss) -> tuple[Epsilon | Rho, Loss]:
 
 def _cap(cap: float | Epsilon | Privacy) -> Privacy:
     return cap if isinstance(cap, Privacy) else Privacy(Epsilon.of(cap, "cap"))
+
+
+def _option(cap: Privacy) -> str:
+    return f"--cap {cap.epsilon}" if cap.rho is None else f"--rho {cap.rho}"
 
 
 def _names(connection: sqlite3.Connection) -> list[str]:
