@@ -23,9 +23,8 @@ def promised_fields(privacy: Privacy | None) -> Promised:
     """What a release keeps of a promise."""
     if privacy is None:
         return {"epsilon_promised": None, "delta": None, "rho_promised": None}
-    epsilon = privacy.pure if privacy.epsilon is None and privacy.rho is None else privacy.epsilon
     return {
-        "epsilon_promised": None if epsilon is None else float(epsilon),
+        "epsilon_promised": None if privacy.epsilon is None else float(privacy.epsilon),
         "delta": privacy.delta,
         "rho_promised": None if privacy.rho is None else float(privacy.rho),
     }
