@@ -30,7 +30,10 @@ CALLS = {
     "report": ("report model.json --out again.html",),
     "synopsis": (f"synopsis visits.csv --header --epsilon 1 {BOX} --out other.json",),
     "explore": ("explore synopsis.json --k 2:3",),
-    "plan": ("plan --records 5000 --features 2 --bounds 0:10", "plan --records 50 --features 30 --k 60 --epsilon 0.01"),
+    "plan": (
+        "plan --records 5000 --features 2 --bounds 0:10",
+        "plan --records 50 --features 30 --k 60 --epsilon 0.01 --delta 1e-6",
+    ),
     "ledger-create": ("ledger create new.db --dataset visits --cap 2",),
     "ledger-cap": ("ledger cap ledger.db --dataset visits --cap 4",),
     "ledger-show": ("ledger show ledger.db", "ledger show ledger.db --dataset visits"),

@@ -21,6 +21,7 @@ def plan(
     bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     spread: float | None = None,
     rows_per_person: WholeOrNone = None,
+    delta: float | None = None,
     json: Json = False,
 ) -> None:
     """Predict the loss of each method before anything is spent. Reads no data.
@@ -44,11 +45,13 @@ def plan(
         such as 0.05. It must not come from the records. Makes the prediction sharper.
     rows_per_person:
         Show what it costs to protect persons with so many rows each, for each way to keep their rows.
+    delta:
+        Show what Gaussian noise leaves of the clusters under (epsilon, delta), as with fit --delta in many features.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.errors import BoundsError
-    from dpkmeans.planning.advice import person_costs
+    from dpkmeans.planning.advice import gaussian_signals, person_costs
     from dpkmeans.planning.advice import plan as make_plan
 
     pairs = None
@@ -62,6 +65,8 @@ def plan(
     advice = make_plan(records, features, k, epsilon, pairs, spread=spread)
     if rows_per_person is not None:
         advice = replace(advice, persons=person_costs(records, features, k, epsilon, rows_per_person))
+    if delta is not None:
+        advice = replace(advice, signals=gaussian_signals(records, features, k, epsilon, delta))
     if json:
         output.print_json(asdict(advice))
         return
@@ -80,6 +85,14 @@ def plan(
         ]
         output.print_table(["epsilon", "per person", "records", "epsilon per record", "expected loss"], costs)
         output.note("The table above is per person, the first one per row. See docs/persons.md for which to choose.")
+    if advice.signals:
+        told = [
+            [format_epsilon(s.epsilon), f"{s.signal:.2g}", f"{s.clusters} of {k}", str(s.records)]
+            for s in advice.signals
+        ]
+        output.print_table(["epsilon", "signal with delta", "clusters that can be told apart", "records for all"], told)
+        output.note("Signal: records / (k * noise * sqrt(features)). A fit warns below 2. More records, a larger")
+        output.note("epsilon, fewer clusters or fewer features help. The first table is for pure epsilon.")
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")
     if spread is None:

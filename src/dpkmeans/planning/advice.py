@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon, format_epsilon
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.unit import MAX_ROWS
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import loss_model
 from dpkmeans.synopsis.plan import least_signal
+from dpkmeans.wide.settings import MIN_SIGNAL
 
 MAX_USEFUL_LOSS = 3.0  # above it a clustering is of little use
 GOOD_LOSS = 0.1
@@ -60,13 +62,31 @@ class PersonCost:
 
 
 @dataclass(frozen=True)
+class Signal:
+    """Many features under (epsilon, delta): `signal` is records / (clusters · σ · √features), σ the noise of a count.
+
+    From about 3.5 on, all clusters can be told from noise; `clusters` says how many can. `records` is how many records
+    k clusters would take.
+    """
+
+    epsilon: float
+    signal: float
+    clusters: int
+    records: int
+
+
+@dataclass(frozen=True)
 class Advice:
-    """Expected losses, the noise if bounds were given, and a recommendation; with persons, what each way costs."""
+    """Expected losses, the noise if bounds were given, and a recommendation; with persons, what each way costs.
+
+    `signals` are for Gaussian noise, where a delta was given.
+    """
 
     expectations: tuple[Expectation, ...]
     noise: tuple[Noise, ...]
     recommendation: str
     persons: tuple[PersonCost, ...] = ()
+    signals: tuple[Signal, ...] = ()
 
 
 def plan(
@@ -128,6 +148,26 @@ def person_costs(
             loss = model.expected("synopsis", n, n_features, n_clusters, each, None).loss
             costs.append(PersonCost(keep, n, epsilon, each, loss))
     return tuple(costs)
+
+
+def gaussian_signals(
+    n_records: int, n_features: int, n_clusters: int, epsilons: Sequence[float], delta: float
+) -> tuple[Signal, ...]:
+    """What the method `gaussian` has to work with at each epsilon, from public numbers alone.
+
+    >>> weak, strong = gaussian_signals(20_000, 384, 20, [0.25, 3.0], 1e-6)
+    >>> weak.clusters, strong.clusters
+    (17, 20)
+    """
+    found = []
+    for epsilon in sorted(float(Epsilon.of(epsilon)) for epsilon in epsilons):
+        promise = Privacy.of(epsilon, delta)
+        assert promise is not None
+        deviation = math.sqrt(n_features / (2 * float(promise.as_rho())))
+        clusters = max(min(n_clusters, int(n_records / (deviation * MIN_SIGNAL))), 1)
+        needed = math.ceil(MIN_SIGNAL * n_clusters * deviation)
+        found.append(Signal(epsilon, n_records / (n_clusters * deviation), clusters, needed))
+    return tuple(found)
 
 
 def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
