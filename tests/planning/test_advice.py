@@ -13,7 +13,7 @@ import pytest
 
 from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.planning.advice import plan
+from dpkmeans.planning.advice import gaussian_signals, plan
 from dpkmeans.planning.loss_model import MIN_LOSS, Surface, features, log_loss, loss_model, pooled, straight
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,3 +135,13 @@ def test_the_page_shows_how_well_the_model_of_the_package_predicts():
     assert table(content) in page, "copy the table that benchmarks/plan.py prints into docs/plan.md"
     assert f"{content['sets']} sets, four ε each" in page
     assert len(content["held_out"]) == len(content["real"]) == 2 * len(content["methods"])
+
+
+def test_with_a_delta_the_signal_grows_with_records_and_epsilon_and_the_records_asked_for_are_enough():
+    weak, strong = gaussian_signals(2_000, 384, 20, [0.25, 3.0], 1e-6)
+    assert weak.signal < 2 < strong.signal
+    assert weak.clusters < strong.clusters <= 20
+    (enough,) = gaussian_signals(weak.records, 384, 20, [0.25], 1e-6)
+    assert enough.clusters == 20
+    (fewer,) = gaussian_signals(weak.records * 9 // 10, 384, 20, [0.25], 1e-6)
+    assert fewer.clusters < 20
