@@ -123,6 +123,7 @@ bench: setup
 
 bench-quality: setup
 	$(PY) benchmarks/quality.py
+	$(PY) -m benchmarks.many_features
 
 bench-scale: setup-scale
 	$(PY) benchmarks/scale.py

@@ -147,6 +147,31 @@ def rows(problem: Problem, runs: int, with_pure: bool) -> Iterator[tuple[str, st
         yield name, f"{epsilon:g}", ours, wanted, other, seconds
 
 
+def speed(rounds: int = 3) -> None:
+    """CPU seconds of a fit of 100 000 embeddings, with reading, beside scikit-learn's, turn by turn on one thread."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    rng, given = np.random.default_rng(0), embeddings(50, {})
+    X = given.X[rng.integers(len(given.X), size=100_000)] + 0.02 * rng.standard_normal((100_000, given.X.shape[1]))
+
+    def ours(records: np.ndarray) -> None:
+        engine = MemoryEngine.of_records(records, given.bounds, n_threads=1)
+        gaussian().run(engine, given.k, ledger=Ledger(1.0, delta=DELTA), rng=Randomness.secure())
+
+    ours(X[:2000])  # compiles
+    with threadpool_limits(1):
+        for _ in range(rounds):
+            for name, work in (
+                ("gaussian", lambda: ours(X)),
+                ("KMeans, float64", lambda: KMeans(given.k, n_init=1, max_iter=20).fit(X)),
+                ("KMeans, float32", lambda: KMeans(given.k, n_init=1, max_iter=20).fit(X.astype(np.float32))),
+            ):
+                before = time.process_time()
+                work()
+                print(f"{name}: {time.process_time() - before:.2f} CPU s", flush=True)
+
+
 def main(names: Iterable[str], runs: int, with_pure: bool) -> None:
     warnings.simplefilter("ignore")  # of a weak signal
     print("| set | score | ε | reached | wanted | pure ε | CPU s |")
@@ -168,5 +193,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
+    parser.add_argument("--speed", action="store_true", help="CPU time of one large fit beside scikit-learn, alone")
     given = parser.parse_args()
-    main(given.names or PROBLEMS, given.runs, given.pure)
+    if given.speed:
+        warnings.simplefilter("ignore")
+        speed()
+    else:
+        main(given.names or PROBLEMS, given.runs, given.pure)
