@@ -10,6 +10,7 @@ over the best one. The best cost is that of scikit-learn's KMeans with ten start
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 import warnings
@@ -172,8 +173,27 @@ def speed(rounds: int = 3) -> None:
                 print(f"{name}: {time.process_time() - before:.2f} CPU s", flush=True)
 
 
+def fresh(n_problems: int) -> None:
+    """Random blobs from an unknown seed, one run each: the cost over that of the pure default, and over one mean."""
+    rng = np.random.default_rng()
+    print("| features | records | k | ε | signal | over pure | over one private mean |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for _ in range(n_problems):
+        d, k = int(rng.choice([11, 15, 20, 25, 40, 80, 160, 300])), int(rng.integers(2, 25))
+        n, epsilon = int(10 ** rng.uniform(2.7, 4.2)), float(rng.choice([0.1, 0.3, 1.0, 3.0]))
+        X = rng.random((k, d))[rng.integers(k, size=n)] + 10 ** rng.uniform(-2, -0.6) * rng.standard_normal((n, d))
+        X, box = np.clip(X, 0, 1), Bounds.of((0, 1), d)
+        engine, ledger = MemoryEngine.of_records(X, box), Ledger(epsilon, delta=DELTA)
+        deviation = math.sqrt(d) / 2 / math.sqrt(2 * float(ledger.remaining_rho)) / n
+        mean = np.clip(X.mean(axis=0) + deviation * rng.standard_normal(d), 0, 1)
+        release = gaussian().run(engine, k, ledger=ledger, rng=Randomness.secure())
+        pure = synopsis().run(engine, k, ledger=Ledger(epsilon), rng=Randomness.secure())
+        ours, signal = cost_of(X, release.centroids), release.parameters["signal"]
+        ratios = (ours / cost_of(X, pure.centroids), ours / cost_of(X, mean[None]))
+        print(f"| {d} | {n} | {k} | {epsilon:g} | {signal:.3g} | {ratios[0]:.4g} | {ratios[1]:.4g} |", flush=True)
+
+
 def main(names: Iterable[str], runs: int, with_pure: bool) -> None:
-    warnings.simplefilter("ignore")  # of a weak signal
     print("| set | score | ε | reached | wanted | pure ε | CPU s |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in names:
@@ -194,9 +214,12 @@ if __name__ == "__main__":
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
     parser.add_argument("--speed", action="store_true", help="CPU time of one large fit beside scikit-learn, alone")
+    parser.add_argument("--fresh", type=int, default=0, help="so many random sets, one run each, beside pure epsilon")
     given = parser.parse_args()
+    warnings.simplefilter("ignore")  # of a weak signal
     if given.speed:
-        warnings.simplefilter("ignore")
         speed()
+    elif given.fresh:
+        fresh(given.fresh)
     else:
         main(given.names or PROBLEMS, given.runs, given.pure)

@@ -150,7 +150,7 @@ def test_noise_falls_and_steps_come_to_rest_with_the_budget():
 
 
 @weak
-@pytest.mark.parametrize(("d", "name"), [(3, "synopsis"), (14, "synopsis"), (15, "gaussian"), (40, "gaussian")])
+@pytest.mark.parametrize(("d", "name"), [(3, "synopsis"), (20, "synopsis"), (21, "gaussian"), (40, "gaussian")])
 def test_the_default_under_epsilon_and_delta_is_chosen_by_the_number_of_features(d, name):
     model = DPKMeans(3, epsilon=2.0, delta=1e-6, bounds=(0, 1)).fit(blobs(3000, d, 3)[0])
     assert model.release_.method == name

@@ -18,7 +18,7 @@ from dpkmeans.wide.settings import MANY_FEATURES, MAX_FEATURES
 
 @dataclass(frozen=True)
 class ByFeatures:
-    """`few`, a method in pure epsilon, up to 14 features; `many`, with Gaussian noise, beyond. The release names it.
+    """`few`, a method in pure epsilon, up to 20 features; `many`, with Gaussian noise, beyond. The release names it.
 
     With few features a single histogram tells most, and Laplace noise on it is smaller than Gaussian noise.
     """
