@@ -208,7 +208,8 @@ def _promise(request: FitRequest, work: _Work[Any]) -> Privacy | None:
     asked, spends_rho = Privacy.of(request.epsilon, request.delta, request.rho), getattr(work, "spends_rho", False)
     if request.delta is not None and spends_rho:
         warn_of_delta(float(request.delta), request.n_records)
-    return promise_for(asked, spends_rho=spends_rho, shared=request.ledger is not None)
+    counted_apart = request.ledger is not None or as_unit(request.unit) != Row()
+    return promise_for(asked, spends_rho=spends_rho, shared=counted_apart)
 
 
 def _schema(request: FitRequest) -> Schema | None:
@@ -229,6 +230,8 @@ def _check(
     accepted, k = as_label(request.guarantee), check_n_clusters(request.n_clusters)
     check_scale(request.scale)
     check_unit(as_unit(request.unit), promise, request.n_records)
+    if promise is not None and getattr(work, "spends_rho", False):
+        promise.as_rho()  # refuses pure epsilon
     if promise is None and getattr(work, "needs_epsilon", False):
         raise BudgetError("is missing.", parameter="epsilon", hint="Write, say, {epsilon=1.0}.")
     if request.n_records is not None and k > request.n_records:

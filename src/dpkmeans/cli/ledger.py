@@ -187,7 +187,7 @@ def _promise(cap: float | None, delta: float | None, rho: float | None) -> Priva
 def _cap(privacy: Privacy) -> str:
     """A cap as it is printed: the amount alone where it is pure epsilon."""
     if privacy.delta is not None:
-        return f"{privacy.epsilon} at delta {privacy.delta:g}"
+        return f"{privacy.epsilon} at delta {privacy.delta!r}"
     return f"rho {privacy.rho}" if privacy.rho is not None else str(privacy.epsilon)
 
 

@@ -74,8 +74,8 @@ class Cost:
 
     @property
     def rho(self) -> float | None:
-        """The rho that was spent; None where the spends are pure."""
-        return float(self.loss.rho) if self.in_rho else None
+        """The rho that was spent, with pure spends as what they cost in it; None where all spends are pure."""
+        return float(self.loss.in_rho().rho) if self.in_rho else None
 
     @property
     def within(self) -> bool:
@@ -103,10 +103,10 @@ class Cost:
         loss = self.loss
         if not self.in_rho:
             return format_epsilon(loss.pure)
-        rho = f"rho {loss.rho}"
+        rho = f"rho {loss.in_rho().rho}"
         if self.epsilon is None or self.privacy is None or self.privacy.delta is None:
             return rho
-        return f"{format_epsilon(self.epsilon)} at delta {self.privacy.delta:g} ({rho})"
+        return f"{format_epsilon(self.epsilon)} at delta {self.privacy.delta!r} ({rho})"
 
     def promised_in_words(self) -> str:
         """What was promised."""
@@ -114,5 +114,5 @@ class Cost:
             return "no total was promised"
         if self.privacy.epsilon is None:
             return f"rho {self.privacy.rho}"
-        at = "" if self.privacy.delta is None else f" at delta {self.privacy.delta:g}"
+        at = "" if self.privacy.delta is None else f" at delta {self.privacy.delta!r}"
         return format_epsilon(self.privacy.epsilon) + at

@@ -17,7 +17,7 @@ Arithmetic = Literal["exact integers", "floating point"]
 LABELS: tuple[Label, ...] = get_args(Label)  # from weak to strong
 
 MEANING: dict[Label, str] = {
-    "proved": "epsilon-differential privacy for a record or a person added or removed, with proof and exact arithmetic",
+    "proved": "differential privacy for a record or a person added or removed, with proof and exact arithmetic",
     "paper": "the algorithm as published; its epsilon is the paper's claim, not a guarantee",
     "none": "not private",
 }
@@ -53,7 +53,7 @@ class Guarantee:
             what, replaced = f"{format_epsilon(epsilon)}-differential privacy", format_epsilon(2 * epsilon)
             if delta is not None:
                 twice = min((1 + math.exp(min(epsilon, 700.0))) * delta, 1.0)  # group privacy of two
-                what = f"({format_epsilon(epsilon)}, {delta:g})-differential privacy"
+                what = f"({format_epsilon(epsilon)}, {delta!r})-differential privacy"
                 replaced = f"({format_epsilon(2 * epsilon)}, {format_up(twice)})"
             if rho is not None:
                 what, replaced = f"{rho}-zero-concentrated differential privacy", str(Rho(4 * rho.femto))

@@ -58,6 +58,16 @@ class Privacy:
     delta: float | None = None
     rho: Rho | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is no promise: above all an (epsilon, delta) that its rho does not give."""
+        given = self.epsilon is not None, self.delta is not None, self.rho is not None
+        if given not in ((True, False, False), (True, True, False), (False, False, True), (True, True, True)):
+            raise BudgetError("a promise is an epsilon, an epsilon with a delta, or a rho, alone or with both of them.")
+        if self.epsilon is None or self.delta is None or self.rho is None:
+            return
+        if epsilon_of(self.rho, self.delta) > self.epsilon:
+            raise BudgetError(f"rho={self.rho} does not give epsilon={self.epsilon} at delta={self.delta!r}.")
+
     @classmethod
     def of(cls, epsilon: Any = None, delta: Any = None, rho: Any = None) -> Privacy | None:
         """The promise that a caller wrote, also as a `Privacy`; None where nothing was promised."""
@@ -167,7 +177,7 @@ class Privacy:
 
     def __str__(self) -> str:
         if self.delta is not None:
-            return f"epsilon={self.epsilon} at delta={self.delta:g}"
+            return f"epsilon={self.epsilon} at delta={self.delta!r}"
         return f"rho={self.rho}" if self.epsilon is None else f"epsilon={self.epsilon}"
 
 

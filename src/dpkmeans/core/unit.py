@@ -36,6 +36,10 @@ class Row:
     records: ClassVar[int] = 1
 
 
+ROWS_PER_PERSON = "rows per person"
+"""The label of the spend that chooses how many rows of a person count: the one that is paid per person."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """Up to `at_most` rows belong to one person, and no column says which: the caller's word, which is not checked.

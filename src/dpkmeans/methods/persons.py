@@ -14,7 +14,7 @@ from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.schema import Column, Schema
-from dpkmeans.core.unit import AUTO, Person, Unit
+from dpkmeans.core.unit import AUTO, ROWS_PER_PERSON, Person, Unit
 from dpkmeans.data.open import column_names
 from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines.persons import CANDIDATES, Door
@@ -24,8 +24,6 @@ from dpkmeans.privacy.mechanisms import PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
 
 AUTO_SHARE = 0.02  # of epsilon: at epsilon 1 the quantile is off by some hundred persons, seldom more
-LABEL = "rows per person"
-
 R = TypeVar("R", bound=Any)
 
 
@@ -56,7 +54,7 @@ class UnitBudget:
     def _choose(self, scores: Exact[IntArray]) -> int:
         """A private choice of how many rows of a person count: close to the 95 % quantile of rows per person."""
         share = self.units.remaining.share(AUTO_SHARE)
-        chosen = PermuteAndFlip(share).release(scores, ledger=self.units, rng=self._rng, label=LABEL)
+        chosen = PermuteAndFlip(share).release(scores, ledger=self.units, rng=self._rng, label=ROWS_PER_PERSON)
         assert isinstance(self.unit, Person)
         self.unit = self.unit.with_at_most(CANDIDATES[chosen])
         return CANDIDATES[chosen]

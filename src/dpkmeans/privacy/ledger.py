@@ -146,6 +146,10 @@ class Ledger:
         """What a spend of a method costs a unit: more than it says, where a unit is several records."""
         return self._parent.booked(epsilon) if isinstance(self._parent, PerUnit) else epsilon
 
+    def booked_rho(self, rho: Rho) -> Rho:
+        """The same of a spend in rho."""
+        return self._parent.booked_rho(rho) if isinstance(self._parent, PerUnit) else rho
+
     def for_unit(self, unit: str) -> None:
         """Say what it counts for, a `row` or a `person`. The first fit decides, and another unit is refused."""
         with self._lock:
@@ -154,6 +158,9 @@ class Ledger:
                     f"this ledger counts per {self._unit}, and the fit is per {unit}: their sum means nothing.",
                     hint="Give {ledger} a Ledger of its own for each {unit}.",
                 )
+            above = getattr(self._parent, "for_unit", None)
+            if above is not None:
+                above(unit)
             self._unit = unit
 
     def spend(self, epsilon: Epsilon, label: str) -> None:
@@ -202,12 +209,16 @@ class PerUnit:
 
     def record(self, spend: Spend) -> None:
         """Book it in the ledger of units, or raise `BudgetError`."""
-        rho = None if spend.rho is None else Rho(self.records**2 * spend.rho.femto)
+        rho = None if spend.rho is None else self.booked_rho(spend.rho)
         self.units.record(Spend(spend.label, tuple(map(self.booked, spend.parts)), rho))
 
     def booked(self, epsilon: Epsilon) -> Epsilon:
         """The m-fold of a spend."""
         return Epsilon(self.records * epsilon.nano)
+
+    def booked_rho(self, rho: Rho) -> Rho:
+        """The m²-fold of a spend in rho."""
+        return Rho(self.records**2 * rho.femto)
 
 
 def ledger_of_records(units: Ledger, records: int) -> Ledger:
@@ -249,6 +260,10 @@ class _Reservation:
             self.left -= cost
             self.ledger._reserved -= cost
             self.ledger._spends.append(spend)
+
+    def for_unit(self, unit: str) -> None:
+        """See `Ledger.for_unit`."""
+        self.ledger.for_unit(unit)
 
     def give_back(self) -> None:
         """Free what was not drawn. Of a pure reservation nothing, once the ledger has gone over to rho: what was left

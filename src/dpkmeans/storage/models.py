@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpkmeans.core.release import PublishedZone, Release
-from dpkmeans.errors import FileError
+from dpkmeans.core.unit import ROWS_PER_PERSON
+from dpkmeans.errors import BudgetError, FileError
 from dpkmeans.storage import codec
 from dpkmeans.storage.json_files import read_lines, write_lines
 
@@ -111,9 +112,20 @@ def _check_claims(release: Release) -> None:
     lower, upper = np.array(bounds.lower) - margin, np.array(bounds.upper) + margin
     inside = bool(((lower <= release.centroids) & (release.centroids <= upper)).all())
     exact = not guarantee.seeded and guarantee.bounds != "from data" and guarantee.arithmetic == "exact integers"
-    within = release.cost.within
+    try:
+        within = bool(release.spends) and release.cost.within and _booked_per_unit(release)
+    except BudgetError:
+        within = False
     if not (inside and exact and within):
         raise FileError("The model says 'proved', and its content contradicts that. Do not trust this file.")
+
+
+def _booked_per_unit(release: Release) -> bool:
+    """A unit of m records is booked m-fold in epsilon and m²-fold in rho, but for the choice of m itself."""
+    m = release.guarantee.unit.records
+    spends = [spend for spend in release.spends if spend.label != ROWS_PER_PERSON]
+    pure = all(part.nano % m == 0 for spend in spends for part in spend.parts)
+    return pure and all(spend.rho is None or spend.rho.femto % m**2 == 0 for spend in spends)
 
 
 def _readable(cluster: dict[str, Any]) -> dict[str, Any]:

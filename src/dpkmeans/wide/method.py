@@ -158,7 +158,7 @@ class _Fit:
         elif self.k > n + SURE * seen.count_deviation:
             raise TooFewRecordsError(
                 f"{self.k} clusters are more than the noisy number of records, {n:.0f}. The fit stopped after this "
-                f"count, which cost rho={part}.",
+                f"count, which cost rho={self.ledger.booked_rho(part)}.",
                 hint="Ask for fewer clusters with {n_clusters}.",
             )
         mean = shrunk(seen.sums / n, np.array([d * (seen.deviation / n) ** 2]))[0]

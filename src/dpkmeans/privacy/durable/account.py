@@ -12,6 +12,7 @@ from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.privacy import Loss, Privacy
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, LedgerError, TooFewRecordsError, UnsettledWarning, warn
+from dpkmeans.privacy.durable.hash_chain import check_unit
 from dpkmeans.privacy.ledger import check_process, cost_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class Account:
             return self.ledger.account(self.dataset, promised=asked, note=self.note, unit=unit)
         self._check(cost_of(asked, self.promised))
         return nullcontext(self)
+
+    def for_unit(self, unit: str) -> None:
+        """Refuse a fit under this account that counts another unit than the data set."""
+        check_unit(self.dataset, self.ledger.dataset(self.dataset).unit, unit)
 
     def record(self, spend: Spend) -> None:
         """On return, the spend is on the disk. Called by `Ledger` before anything is drawn."""

@@ -82,7 +82,7 @@ class Terms:
     @property
     def in_words(self) -> str:
         """What is counted."""
-        return "rho" if self.in_rho else "pure epsilon" if self.delta is None else f"epsilon at delta={self.delta:g}"
+        return "rho" if self.in_rho else "pure epsilon" if self.delta is None else f"epsilon at delta={self.delta!r}"
 
     def held(self, spent: int, spent_rho: int) -> Loss:
         """What is spent, out of the last entries of each currency."""
