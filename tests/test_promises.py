@@ -79,7 +79,9 @@ def test_a_fit_with_rho_spends_all_of_it_and_has_no_epsilon():
 def test_pure_spends_come_off_epsilon_before_the_first_rho():
     release = fit(OneMean(counts=0.25), epsilon=1.0, delta=1e-6)
     assert release.epsilon_spent == 1.0
-    assert release.rho_spent == float(capacity(Epsilon.of(0.75), 1e-6))
+    in_rho = capacity(Epsilon.of(0.75), 1e-6)
+    assert sum(spend.rho.femto for spend in release.spends if spend.rho is not None) == in_rho.femto
+    assert release.rho_spent == pytest.approx(0.25**2 / 2 + float(in_rho), rel=1e-12)  # pure spends have a rho too
 
 
 @pytest.mark.parametrize("method", ["synopsis", "su", "eugkm", "gupt"])

@@ -158,7 +158,7 @@ def test_bad_fits_end_with_the_right_exit_code_and_one_line(data, capsys, argume
         (("predict", "model.json"), "DATA is missing."),
         (("show",), "MODEL is missing."),
         (("ledger", "verify"), "LEDGER is missing. Try: dpkmeans ledger verify --help"),
-        (("synopsis", "a.csv", "--out", "s.json"), "--epsilon is missing."),
+        (("synopsis", "a.csv", "--epsilon", "1"), "--out is missing."),
         (("methods", "x"), "not expected here: x. Try: dpkmeans methods --help"),
     ],
 )

@@ -110,8 +110,8 @@ def test_numbers_of_clusters_that_make_no_sense_are_a_usage_error(synopsis, k, c
 
 def test_a_synopsis_wants_epsilon_bounds_and_a_place_and_refuses_a_seed(data, tmp_path, capsys):
     out = str(tmp_path / "s.json")
-    assert main(["synopsis", str(data), "--header", "--bounds", "0:10", "--out", out]) == 2
-    capsys.readouterr()
+    assert main(["synopsis", str(data), "--header", "--bounds", "0:10", "--out", out]) == 3
+    assert "--epsilon is missing" in capsys.readouterr().err
     assert main(["synopsis", str(data), "--header", "--epsilon", "1", "--out", out]) == 2
     missing = capsys.readouterr().err
     assert "--bounds are missing" in missing

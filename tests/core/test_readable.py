@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from dpkmeans import Boolean, Category, Date, Guarantee, Number, Release, Schema
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.readable import text
 from dpkmeans.errors import FileError
 
@@ -29,7 +30,7 @@ RELEASE = Release(
     guarantee=Guarantee("proved"),
     bounds=SCHEMA.bounds(),
     epsilon_promised=None,
-    spends=(),
+    spends=(Spend("all", (Epsilon.of(1.0),)),),
     n_passes=1,
     n_iter=1,
     feature_names=SCHEMA.coordinates,

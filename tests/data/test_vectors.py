@@ -76,7 +76,8 @@ def test_parquet_files_give_the_fit_of_the_array(column: Any, engine: str, tmp_p
     assert "embedding" in again.report()
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore")
 def test_dask_and_spark_give_the_fit_of_the_array(tmp_path: Path) -> None:
     import dask
     import dask.dataframe as dd

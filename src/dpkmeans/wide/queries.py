@@ -191,7 +191,9 @@ class Covariance:
         for start in range(0, len(tiles), size):
             piece = tiles[start : start + size]
             rows = np.zeros((len(piece) * LANES, d))
-            _rows_in_ball(piece, min(n - start * LANES, len(rows)), origin, float(self.radius), rows)
+            _rows_in_ball(
+                piece, min(n - start * LANES, len(rows)), origin, float(self.radius), float(PRODUCT_NORM), rows
+            )
             total += (rows.T @ rows).astype(np.int64)  # entries up to 2^12 · 2^26
         row, column = np.triu_indices(d)
         table[0] += total[row, column] * np.where(row == column, DIAGONAL, OFF_DIAGONAL)
@@ -208,8 +210,10 @@ class Covariance:
 
 
 @compiled
-def _rows_in_ball(tiles: Float32Array, n: int, origin: Float32Array, radius: float, rows: FloatArray) -> None:
-    """The first n records, seen from the origin, as rows of whole numbers with a norm of at most 2^13."""
+def _rows_in_ball(
+    tiles: Float32Array, n: int, origin: Float32Array, radius: float, norm: float, rows: FloatArray
+) -> None:
+    """The first n records, seen from the origin, as rows of whole numbers; a distance of `radius` becomes `norm`."""
     d = tiles.shape[1]
     vector = np.empty(d)
     for i in range(n):
@@ -217,4 +221,4 @@ def _rows_in_ball(tiles: Float32Array, n: int, origin: Float32Array, radius: flo
         for j in range(d):
             vector[j] = np.float64(tiles[i // LANES, j, i % LANES] - origin[j]) * STEPS_PER_UNIT
             square += vector[j] * vector[j]
-        _clip(vector, float(PRODUCT_NORM), PRODUCT_NORM / max(radius, np.sqrt(square)), rows[i])
+        _clip(vector, norm, norm / max(radius, np.sqrt(square)), rows[i])

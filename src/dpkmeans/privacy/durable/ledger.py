@@ -110,7 +110,8 @@ class DurableLedger:
         def change(connection: sqlite3.Connection) -> None:
             before = self._latest(connection, dataset)
             terms = self._terms(connection, dataset)
-            units = terms.units(budget if terms.delta is None else replace(budget, delta=budget.delta or terms.delta))
+            at_delta = budget.kind == "epsilon" and terms.delta is not None
+            units = terms.units(replace(budget, delta=terms.delta) if at_delta else budget)
             self._append(connection, "cap", dataset, units, cap=units, spent=before.spent)
 
         self._file.write(change)
