@@ -128,7 +128,7 @@ def replay_row(row: dict[str, Any]) -> list[str]:
         str(row["pairs"]),
         str(row["calls"]),
         str(len(row["broken"])),
-        f"{row['largest_loss']:.3f} of {format_epsilon(row['spent'])}",
+        f"{row['largest_loss']:.3g} of {row['spent']:.3g}" + " rho" * (row["currency"] == "rho"),
         f"{row['closest_share']:.3f} of its share: {row['closest_call']}",
     ]
 
