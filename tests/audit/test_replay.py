@@ -13,8 +13,9 @@ from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
 from dpkmeans.audit.losses import DIGITS, chance_of_choice, chance_of_split, loss_of
-from dpkmeans.audit.replay import Outcome, replay, tightest
+from dpkmeans.audit.replay import Outcome, replay
 from dpkmeans.audit.replay_mutants import is_found, mutants
+from dpkmeans.audit.replay_summary import tightest
 from dpkmeans.audit.replay_targets import BOUNDS, names, replays_of
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact

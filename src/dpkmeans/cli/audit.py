@@ -94,7 +94,7 @@ def audit(
 
 def _replay(method: str, epsilon: float, pairs: int, out: Path | None, json: bool) -> int:
     """Replay hard pairs of one method, or of all that are proved."""
-    from dpkmeans.audit.replay import summary_of, tightest
+    from dpkmeans.audit.replay_summary import summary_of, tightest
     from dpkmeans.audit.replay_targets import labelled_proved, names, replays_of
     from dpkmeans.core.checks import check_integer
     from dpkmeans.storage.json_files import write_json
