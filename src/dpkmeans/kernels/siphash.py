@@ -35,16 +35,11 @@ def _hash_words(words: AnyArray, key: AnyArray, hashes: AnyArray) -> None:
     n_words = words.shape[1]
     v = np.empty(4, np.uint64)
     for i in range(len(hashes)):
-        v[0], v[1] = key[0] ^ np.uint64(0x736F6D6570736575), key[1] ^ np.uint64(0x646F72616E646F6D)
-        v[2], v[3] = key[0] ^ np.uint64(0x6C7967656E657261), key[1] ^ np.uint64(0x7465646279746573)
+        _begin(v, key)
         for j in range(n_words + 1):
             word = words[i, j] if j < n_words else np.uint64(8 * n_words % 256) << np.uint64(56)
-            v[3] ^= word
-            _mix(v, 2)
-            v[0] ^= word
-        v[2] ^= np.uint64(0xFF)
-        _mix(v, 4)
-        hashes[i] = v[0] ^ v[1] ^ v[2] ^ v[3]
+            _take_in(v, word)
+        hashes[i] = _end(v)
 
 
 @compiled
@@ -53,19 +48,35 @@ def _hash_points(tiles: Float32Array, grid: float, key: AnyArray, hashes: AnyArr
     length = np.uint64(4 * d % 256) << np.uint64(56)
     v = np.empty(4, np.uint64)
     for i in range(len(hashes)):
-        v[0], v[1] = key[0] ^ np.uint64(0x736F6D6570736575), key[1] ^ np.uint64(0x646F72616E646F6D)
-        v[2], v[3] = key[0] ^ np.uint64(0x6C7967656E657261), key[1] ^ np.uint64(0x7465646279746573)
+        _begin(v, key)
         for first in range(0, d + 1, 2):
             word = length if first + 2 > d else np.uint64(0)  # the last word holds the length, and a coordinate at most
             for j in range(first, min(first + 2, d)):
                 steps = np.uint64(np.rint(np.float64(tiles[i // LANES, j, i % LANES]) * grid))
                 word |= steps << np.uint64(32 * (j - first))
-            v[3] ^= word
-            _mix(v, 2)
-            v[0] ^= word
-        v[2] ^= np.uint64(0xFF)
-        _mix(v, 4)
-        hashes[i] = v[0] ^ v[1] ^ v[2] ^ v[3]
+            _take_in(v, word)
+        hashes[i] = _end(v)
+
+
+@compiled
+def _begin(v: AnyArray, key: AnyArray) -> None:
+    v[0], v[1] = key[0] ^ np.uint64(0x736F6D6570736575), key[1] ^ np.uint64(0x646F72616E646F6D)
+    v[2], v[3] = key[0] ^ np.uint64(0x6C7967656E657261), key[1] ^ np.uint64(0x7465646279746573)
+
+
+@compiled
+def _take_in(v: AnyArray, word: np.uint64) -> None:
+    v[3] ^= word
+    _mix(v, 2)
+    v[0] ^= word
+
+
+@compiled
+def _end(v: AnyArray) -> np.uint64:
+    v[2] ^= np.uint64(0xFF)
+    _mix(v, 4)
+    found: np.uint64 = v[0] ^ v[1] ^ v[2] ^ v[3]
+    return found
 
 
 @compiled
