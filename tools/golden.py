@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpkmeans import DPKMeans
-from dpkmeans.methods.registry import registry
+from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.synopsis.verify import verify
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "contracts" / "golden.json"
@@ -35,11 +35,13 @@ class Case:
     d: int
     k: int
     options: dict[str, Any] = field(default_factory=dict)
+    noise: str | None = None  # an option of the method
 
     @property
     def name(self) -> str:
         """How golden.json calls it."""
-        return " ".join([self.method, f"{self.n}x{self.d}", f"k={self.k}", *map(str, self.options)])
+        words = [self.method, f"{self.n}x{self.d}", f"k={self.k}", *map(str, self.options)]
+        return " ".join(words if self.noise is None else [*words, self.noise])
 
 
 def cases() -> Iterator[Case]:
@@ -52,6 +54,8 @@ def cases() -> Iterator[Case]:
     yield Case("synopsis", 2000, 2, 30)
     yield Case("synopsis", 9000, 14, 6)
     yield Case("gaussian", 2000, 30, 5)
+    for method in ("su", "blum", "gupt"):
+        yield Case(method, 700, 5, 3, noise="gaussian")
     yield Case("synopsis", 900, 3, 4, {"bounds": None, "bounds_epsilon": 0.5})
 
 
@@ -66,12 +70,13 @@ def fit(case: Case, seed: int = 0) -> tuple[DPKMeans, Any]:
     """The fitted model, and its records."""
     X = records(case.n, case.d, case.k)
     budget = {} if case.method in WITHOUT_TOTAL else {"epsilon": 1.0}
-    if registry()[case.method].spends_rho:
+    if registry()[case.method].spends_rho or case.noise == "gaussian":
         budget["delta"] = 1e-6
+    method = case.method if case.noise is None else make_method(case.method, noise=case.noise)
     options = {"bounds": (0, 1), "scale": None, "guarantee": "none", **budget, **case.options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a weak signal
-        model = DPKMeans(case.k, method=case.method, random_state=seed, **options)
+        model = DPKMeans(case.k, method=method, random_state=seed, **options)
         return model.fit(X), X
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans, DurableLedger
+from dpkmeans.audit.hard_pairs import hard_pairs, replay_pair
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
@@ -14,7 +15,8 @@ from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BudgetError, MethodError
 from dpkmeans.methods.gupt import gupt
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.randomness import Randomness, SeededNoise
+from dpkmeans.session import FitRequest
 
 BOX = Bounds.of(([0, -2, 5], [1, 2, 5]), 3)  # unequal sides, the last without width
 
@@ -172,6 +174,49 @@ def test_a_budget_per_coordinate_adds_up_from_below_and_respects_a_cap():
     assert float(ledger.spent) == pytest.approx(0.6)
     with pytest.raises(BudgetError, match="only"):
         gupt(n_records=100, step_epsilon=0.1).run(engine, 3, ledger=Ledger(0.5), rng=Randomness.secure())
+
+
+@pytest.mark.parametrize("privacy", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.02}], ids=str)
+def test_with_gaussian_noise_one_call_spends_the_rho_that_is_left_and_no_more(privacy):
+    X = np.random.default_rng(0).uniform(BOX.lower, BOX.upper, (3000, 3))
+    release = DPKMeans(2, bounds=BOX, method=gupt(noise="gaussian"), scale=None, **privacy).fit(X).release_
+    assert release.guarantee.label == "proved"
+    assert release.cost.within
+    assert release.parameters["noise"] == "gaussian"
+    assert [spend.label for spend in release.spends] == ["number of records", "centroids"]
+    assert 0 <= release.cost.privacy.left_rho(release.cost.loss).femto < 100
+    assert (release.centroids[:, 2] == 5).all()  # without width, without noise
+
+
+def test_gaussian_noise_is_scaled_to_all_sides_of_all_centroids_at_once():
+    """k · Σ side² over 2 rho, exactly: what one block can change."""
+    asked = []
+
+    class Watched(SeededNoise):
+        def gaussian(self, values, variance):
+            asked.append((values.shape, variance))
+            return super().gaussian(values, variance)
+
+    engine, rng = engine_of(hard_records(np.random.default_rng(0), 500)), np.random.default_rng(0)
+    gupt(noise="gaussian", n_records=500).run(engine, 4, ledger=Ledger(rho=0.5), rng=Randomness(rng, Watched(0)))
+    assert asked == [((4, 2), 4 * int((BOX.side**2).sum()))]
+
+
+def test_no_hard_pair_loses_more_than_the_rho_that_gaussian_noise_declares():
+    request = FitRequest(method=gupt(noise="gaussian", n_records=100), epsilon=1.0, delta=1e-6)
+    replayed = [replay_pair(pair, request, i) for i, pair in enumerate(hard_pairs(8, 0))]
+    assert all(found.holds for found in replayed)
+    assert any(found.rho > 0 for found in replayed)
+
+
+def test_gaussian_noise_is_for_a_promised_total_in_the_proved_setting():
+    for options in ({"setting": "paper"}, {"step_epsilon": 0.1}):
+        with pytest.raises(MethodError, match="Laplace noise only"):
+            gupt(noise="gaussian", **options)
+    with pytest.raises(MethodError, match="'laplace' or 'gaussian'"):
+        gupt(noise="uniform")
+    with pytest.raises(BudgetError, match="delta"):
+        DPKMeans(2, epsilon=1.0, bounds=(0, 1), method=gupt(noise="gaussian")).fit(np.zeros((90, 2)))
 
 
 def test_with_a_large_budget_the_average_of_the_blocks_comes_out():

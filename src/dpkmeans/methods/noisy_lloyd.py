@@ -48,9 +48,7 @@ def su(
 
 
 def _with_noise(method: IterativeMethod, noise: str) -> IterativeMethod:
-    if noise not in ("laplace", "gaussian"):
-        raise MethodError(f"noise must be 'laplace' or 'gaussian'; got {noise!r}.")
-    if noise == "laplace":
+    if not is_gaussian(noise):
         return method
     if not isinstance(method.update, NoisyMean):
         raise MethodError("the paper's setting knows Laplace noise only.")
@@ -84,3 +82,10 @@ def is_paper_setting(setting: str) -> bool:
     if setting not in ("proved", "paper"):
         raise MethodError(f"setting must be 'proved' or 'paper'; got {setting!r}.")
     return setting == "paper"
+
+
+def is_gaussian(noise: str) -> bool:
+    """Whether `noise` is Gaussian; an error where it is neither that nor Laplace."""
+    if noise not in ("laplace", "gaussian"):
+        raise MethodError(f"noise must be 'laplace' or 'gaussian'; got {noise!r}.")
+    return noise == "gaussian"
