@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from string import Formatter
 
@@ -119,6 +119,18 @@ class MissingFileError(FileError):
         return MissingFileError(
             f"{self.message.removesuffix('.')} on {worker}.",
             hint="Workers need shared storage: the same path on every machine.",
+        )
+
+
+class ChangedFileError(FileError):
+    """A file that is not what it was when the records were opened: it was changed or replaced between two passes."""
+
+    @classmethod
+    def at(cls, path: object, differs: Iterable[str]) -> ChangedFileError:
+        """A file of which these differ."""
+        return cls(
+            f"{path} changed after the records were opened: {', '.join(differs)} differs.",
+            hint="What was spent before stays spent. Run it again when nothing writes to the file.",
         )
 
 

@@ -20,6 +20,7 @@ from dpkmeans.core.kinds import Kind, Number
 from dpkmeans.core.schema import Schema
 from dpkmeans.data.dialect import Dialect
 from dpkmeans.data.encode import encode
+from dpkmeans.data.fingerprint import Fingerprint, unchanged
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import SAME_COLUMNS
 from dpkmeans.data.source import Batch, Files, Piece
@@ -46,6 +47,7 @@ class CsvFile:
     chosen: tuple[int, ...]
     names: tuple[str, ...] | None
     hint: str = ""
+    fingerprint: Fingerprint | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -56,6 +58,10 @@ class CsvFile:
 
     def read(self, types: Sequence[Any]) -> Iterator[Any]:
         """Arrow batches of the chosen columns, each as its Arrow type: `float64`, or `string` for text as it stands."""
+        with unchanged(self.path, self.fingerprint):
+            yield from self._read(types)
+
+    def _read(self, types: Sequence[Any]) -> Iterator[Any]:
         pa = require_pyarrow()
         from pyarrow import compute
         from pyarrow import csv as arrow_csv
@@ -148,6 +154,7 @@ def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
     header, columns, dialect = _has_header(paths[0], files), files.columns, dialect_of(files)
     known: list[CsvFile] = []
     for path in paths:
+        fingerprint = Fingerprint.of(path)
         row = _first_row(path, dialect)
         if row is None:
             continue
@@ -162,7 +169,7 @@ def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
         columns = columns if names is None else names
         skipped = row.n_lines if header else 0
         more = row.more or not header
-        known.append(CsvFile(path, dialect, len(row.cells), skipped, more, chosen, names, hint))
+        known.append(CsvFile(path, dialect, len(row.cells), skipped, more, chosen, names, hint, fingerprint))
     if not known:
         raise DataError(f"{paths[0]} is empty. Give a file with at least one record.")
     return known

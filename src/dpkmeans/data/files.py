@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +55,9 @@ def find_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
             status = found.stat()
         except OSError as error:
             raise FileError(f"cannot read {found}: {error.strerror or type(error).__name__}. {_SEVERAL}") from None
-        places = {found.absolute(), found.resolve()}
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            raise FileError(f"{found} is not a file but a folder, a pipe or a device. Write the records to a file.")
+        places = {found.absolute(), Path(os.path.realpath(found))}
         plain = {place.with_suffix("") if place.suffix.lower() in COMPRESSED else place for place in places}
         for key in ((status.st_dev, status.st_ino), *plain):
             if key in seen:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpkmeans._typing import AnyArray
 from dpkmeans.data.source import Batch, Piece
+from dpkmeans.errors import FileError
 
 FILE_BYTES = 2**25  # of a file's rows, which are held at once, several times over
 MAX_FILES = 256
@@ -50,11 +51,17 @@ class GridFile:
     n_rows: int
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        with self.path.open("rb") as file:
+        try:
+            file = self.path.open("rb")
+        except OSError:
+            raise _gone() from None
+        with file:
             file.seek(4 * self.n_features * self.first)
             for start in range(0, self.n_rows, rows):
                 n = min(rows, self.n_rows - start)
                 steps = np.fromfile(file, np.int32, n * self.n_features)
+                if len(steps) < n * self.n_features:
+                    raise _gone()
                 yield grid_batch(steps.reshape(n, self.n_features))
 
     def split(self, rows: int) -> Sequence[Piece]:
@@ -149,6 +156,13 @@ def file_numbers(hashes: AnyArray, n_files: int) -> AnyArray:
     high = hashes >> np.uint64(32)
     numbers: AnyArray = ((high * np.uint64(n_files)) >> np.uint64(32)).astype(np.int64)
     return numbers
+
+
+def _gone() -> FileError:
+    return FileError(
+        "a temporary file with records of this fit was removed or cut.",
+        hint="What was spent before stays spent. Let nothing clean the folder for temporary files meanwhile.",
+    )
 
 
 def grid_batch(steps: AnyArray) -> Batch:

@@ -9,8 +9,9 @@ from typing import Any
 
 from dpkmeans.data.csv import csv_files
 from dpkmeans.data.files import find_files, is_parquet
+from dpkmeans.data.fingerprint import Fingerprint, unchanged
 from dpkmeans.data.numbers import require_pyarrow
-from dpkmeans.data.parquet import SAME_COLUMNS, parquet_layout
+from dpkmeans.data.parquet import SAME_COLUMNS, open_parquet, parquet_layout
 from dpkmeans.data.source import Files
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError, FileError
@@ -51,23 +52,25 @@ def _of_csv(paths: list[Path], files: Files) -> tuple[Any, Iterator[Any]]:
 
 def _of_parquet(paths: list[Path], files: Files) -> tuple[Any, Iterator[Any]]:
     pa = require_pyarrow()
-    schemas = []
+    schemas, fingerprints = [], []
     for path in paths:
         layout = parquet_layout(path)
         chosen = choose_columns(path, files.columns, layout.names, len(layout.names))
+        fingerprints.append(layout.fingerprint)
         schemas.append(pa.schema([(layout.names[j], layout.types[j]) for j in chosen]))
         if schemas[-1] != schemas[0]:
             raise DataError(f"a kept column is of another type in {path} than in {paths[0]}.", hint=SAME_COLUMNS)
-    return schemas[0], (batch for path in paths for batch in _parquet_batches(path, schemas[0]))
+    return schemas[0], _parquet_batches(dict(zip(paths, fingerprints, strict=True)), schemas[0])
 
 
-def _parquet_batches(path: Path, schema: Any) -> Iterator[Any]:
+def _parquet_batches(paths: dict[Path, Fingerprint], schema: Any) -> Iterator[Any]:
     pa = require_pyarrow()
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18) as file:
-            for batch in file.iter_batches(_ROWS, columns=schema.names, use_threads=False):
-                yield pa.record_batch([batch.column(name) for name in schema.names], schema=schema)
-    except (OSError, EOFError, pa.ArrowException):
-        raise FileError(f"{path} is damaged, or it changed while it was read. Write it again.") from None
+    for path, fingerprint in paths.items():
+        try:
+            with unchanged(path, fingerprint), open_parquet(path) as file:
+                for batch in file.iter_batches(_ROWS, columns=schema.names, use_threads=False):
+                    yield pa.record_batch([batch.column(name) for name in schema.names], schema=schema)
+        except FileError:
+            raise
+        except (OSError, EOFError, pa.ArrowException):
+            raise FileError(f"{path} is damaged. Write it again.") from None

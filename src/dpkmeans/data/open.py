@@ -14,6 +14,7 @@ from dpkmeans.core.kinds import Number
 from dpkmeans.core.schema import Schema
 from dpkmeans.core.vectors import Vector
 from dpkmeans.data.files import open_files
+from dpkmeans.data.fingerprint import Fingerprint, WatchedPiece
 from dpkmeans.data.numbers import OTHER_KINDS
 from dpkmeans.data.source import Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
 from dpkmeans.data.spool import Unread, open_arrow_stream
@@ -195,7 +196,12 @@ def _open_spark(handed: _Handed) -> Opened:
 
 
 def _open_map(handed: _Handed) -> Opened:
-    return replace(_open_array(handed), suits="stream", records=None)
+    opened, path = _open_array(handed), getattr(handed.records, "filename", None)
+    found = opened.found
+    if path is not None and isinstance(found, Source):
+        seen = Fingerprint.of(path)
+        found = replace(found, pieces=tuple(WatchedPiece(piece, str(path), seen) for piece in found.pieces))
+    return Opened(found, "stream")
 
 
 def _open_frame(handed: _Handed) -> Opened:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dpkmeans.core.schema import Schema
 from dpkmeans.data.encode import check_type, encode_columns, places_of
+from dpkmeans.data.fingerprint import Fingerprint, unchanged
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.source import Batch, Files, Piece, Source
 from dpkmeans.data.validate import choose_columns
@@ -28,19 +29,23 @@ class ParquetPiece:
     schema: Schema
     row_groups: tuple[int, ...]
     sizes: tuple[int, ...]
+    fingerprint: Fingerprint | None = None
 
     @property
     def n_rows(self) -> int:
         return sum(self.sizes)
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """By `ParquetFile.iter_batches`, which holds one row group at most."""
+        """By `ParquetFile.iter_batches`, which holds one row group at most. Checksums of pages are checked."""
+        with unchanged(self.path, self.fingerprint):
+            yield from self._read(rows)
+
+    def _read(self, rows: int) -> Iterator[Batch]:
         pa = require_pyarrow()
-        from pyarrow import parquet
 
         seen = 0
         try:
-            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
+            with open_parquet(self.path) as file:
                 groups, names = list(self.row_groups), list(self.schema.names)
                 for batch in file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False):
                     columns = encode_columns(self.schema, batch.column, self.path)
@@ -49,7 +54,9 @@ class ParquetPiece:
         except FileNotFoundError:
             raise MissingFileError.at(self.path) from None
         except (OSError, EOFError, pa.ArrowException):
-            raise FileError(f"{self.path} is damaged, or it changed while it was read. Write it again.") from None
+            raise _damaged(self.path) from None
+        if seen != self.n_rows:
+            raise _damaged(self.path)
 
     def split(self, rows: int) -> Sequence[Piece]:
         """Runs of row groups: the file's footer is read once for each of them."""
@@ -58,7 +65,7 @@ class ParquetPiece:
             n += size
             if n >= rows or stop == len(self.sizes):
                 run = slice(start, stop)
-                pieces.append(ParquetPiece(self.path, self.schema, self.row_groups[run], self.sizes[run]))
+                pieces.append(replace(self, row_groups=self.row_groups[run], sizes=self.sizes[run]))
                 start, n = stop, 0
         return pieces
 
@@ -84,7 +91,8 @@ def parquet_source(paths: list[Path], files: Files, schema: Schema | None = None
         extra = sorted(set(layout.names) - set(schema.names))
         if columns is None and extra:
             raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
-        pieces.append(ParquetPiece(str(path.absolute()), schema, tuple(range(len(layout.sizes))), layout.sizes))
+        groups = tuple(range(len(layout.sizes)))
+        pieces.append(ParquetPiece(str(path.absolute()), schema, groups, layout.sizes, layout.fingerprint))
     assert schema is not None
     if not any(piece.n_rows for piece in pieces):
         raise DataError(f"{paths[0]} has no records. Give a file with at least one record.")
@@ -100,19 +108,30 @@ class ParquetLayout:
     names: tuple[str, ...]
     types: tuple[Any, ...]
     sizes: tuple[int, ...]
+    fingerprint: Fingerprint
 
 
 def parquet_layout(path: Path) -> ParquetLayout:
     """Look at the footer of a Parquet file."""
     pa = require_pyarrow()
-    from pyarrow import parquet
-
+    fingerprint = Fingerprint.of(path)
     try:
-        with parquet.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             sizes = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     except (OSError, EOFError, ValueError, pa.ArrowException):
         raise FileError(f"{path} is not a Parquet file, or it is damaged. Write it again.") from None
     if len(set(schema.names)) < len(schema.names):
         raise DataError(f"{path} has several columns of the same name. Rename them.")
-    return ParquetLayout(tuple(schema.names), tuple(schema.types), sizes)
+    return ParquetLayout(tuple(schema.names), tuple(schema.types), sizes, fingerprint)
+
+
+def open_parquet(path: str | Path) -> Any:
+    """A `ParquetFile` to be read in bounded memory. A page that has a checksum is read only if it is right."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ_AT_ONCE, page_checksum_verification=True)
+
+
+def _damaged(path: str) -> FileError:
+    return FileError(f"{path} is damaged, or it changed while it was read. Write it again.")

@@ -83,9 +83,8 @@ class Spool:
         """What was written, to be read any number of times."""
         self._writer.close()
         layout = parquet_layout(self.path)
-        return ParquetPiece(
-            str(self.path), Schema.of_numbers(layout.names), tuple(range(len(layout.sizes))), layout.sizes
-        )
+        groups, schema = tuple(range(len(layout.sizes))), Schema.of_numbers(layout.names)
+        return ParquetPiece(str(self.path), schema, groups, layout.sizes, layout.fingerprint)
 
 
 def open_arrow_stream(
