@@ -172,7 +172,8 @@ def test_a_release_survives_its_file_and_an_older_version_refuses_it(privacy, tm
     assert back.cost == release.cost
     assert back.cost.within
     assert json.loads((tmp_path / "model.json").read_text())["version"] == 3
-    made = replace(make_synopsis(X, 1.0, (0, 1)), spends=release.spends, **promised_fields(release.cost.privacy))
+    made = make_synopsis(X, 1.0, (0, 1))
+    made = replace(made, spends=release.spends, identity=None, **promised_fields(release.cost.privacy))
     made.save(tmp_path / "synopsis.json")
     loaded = Synopsis.load(tmp_path / "synopsis.json")
     assert loaded.cost == release.cost
@@ -197,7 +198,7 @@ def test_a_release_survives_its_file_and_an_older_version_refuses_it(privacy, tm
     ids=str,
 )
 def test_a_file_that_claims_more_than_its_spends_allow_is_refused(change):
-    content = fit(epsilon=1.0, delta=1e-6).to_dict()
+    content = fit(epsilon=1.0, delta=1e-6).to_dict() | {"identity": None}
     Release.from_dict(content)
     with pytest.raises(FileError):
         Release.from_dict({**content, **change})
@@ -205,7 +206,7 @@ def test_a_file_that_claims_more_than_its_spends_allow_is_refused(change):
 
 def test_a_file_from_before_there_was_a_delta_is_read():
     content = fit("synopsis", epsilon=1.0).to_dict()
-    for name in ("delta", "rho_promised", "rho_spent"):
+    for name in ("identity", "delta", "rho_promised", "rho_spent"):
         del content[name]
     assert Release.from_dict(content).epsilon_spent == 1.0
 

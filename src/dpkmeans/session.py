@@ -31,7 +31,7 @@ from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
 from dpkmeans.methods.persons import UnitBudget, check_unit, schema_with_ids
 from dpkmeans.methods.registry import make_method
-from dpkmeans.privacy.accounts import LedgerLike, account_for, promise_for, warn_of_delta
+from dpkmeans.privacy.accounts import LedgerLike, account_for, entered, promise_for, warn_of_delta
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -138,8 +138,9 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
     promise = _promise(request, work)
     share = _check(request, work, X, rng, schema, promise)
     with ExitStack() as stack:
-        account = account_for(request.ledger, request.dataset, promise, unit=unit.name, note=work.name)
-        budget = UnitBudget(Ledger(promise, parent=stack.enter_context(account)), unit, rng)
+        promised = account_for(request.ledger, request.dataset, promise, unit=unit.name, note=work.name)
+        account = stack.enter_context(promised)
+        budget = UnitBudget(Ledger(promise, parent=account), unit, rng)
         data = stack.enter_context(closing(_opened(request, X, schema, budget)))
         unknown = _unknown(data, schema)
         if share is None:
@@ -163,14 +164,17 @@ def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
             labels = None
             if request.labels and isinstance(engine, MemoryEngine) and isinstance(release, Release) and not budget.door:
                 labels = engine.labels(box.unit_of(release.centroids))
-    release = budget.of_units(release)
-    if share is not None:
-        release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
-        if isinstance(release, Release):
-            release = replace(release, parameters={**release.parameters, "estimated_bounds": estimate.findings(names)})
+        release = budget.of_units(release)
+        if share is not None:
+            release = replace(release, guarantee=replace(release.guarantee, bounds="estimated"))
+            if isinstance(release, Release):
+                findings = estimate.findings(names)
+                release = replace(release, parameters={**release.parameters, "estimated_bounds": findings})
+        schema = None if schema is None else schema.with_missing(nulls_of(X, request.nulls))
+        release = replace(release, feature_names=request.feature_names or data.names, schema=schema)
+        release = entered(release, account)
     warn_holder(odd)
-    schema = None if schema is None else schema.with_missing(nulls_of(X, request.nulls))
-    return Fitted(replace(release, feature_names=request.feature_names or data.names, schema=schema), labels)
+    return Fitted(release, labels)
 
 
 def _opened(request: FitRequest, X: Any, schema: Schema | None, budget: UnitBudget) -> OpenedData:

@@ -280,7 +280,7 @@ def test_model_files_without_schema_and_weights_can_be_read(tmp_path: Path) -> N
     X = np.random.default_rng(0).random((2000, 2))
     release = DPKMeans(2, epsilon=1.0, bounds=(0, 1)).fit(X).release_
     content = release.to_dict()
-    for name in ("schema", "clusters"):  # as version 1 had it
+    for name in ("identity", "schema", "clusters"):  # as version 1 had it
         del content[name]
     write_json(tmp_path / "old.json", KIND, 1, content)
     assert Release.load(tmp_path / "old.json").summary() == release.summary()
@@ -301,7 +301,7 @@ def test_model_files_without_schema_and_weights_can_be_read(tmp_path: Path) -> N
     ],
 )
 def test_a_schema_that_does_not_fit_the_rest_of_a_model_is_refused(change: Callable[[Any], Any]) -> None:
-    content = copy.deepcopy(model().to_dict())
+    content = copy.deepcopy(model().to_dict() | {"identity": None})
     Release.from_dict(content)
     change(content)
     with pytest.raises(FileError):

@@ -144,7 +144,7 @@ def test_a_unit_survives_a_file(unit):
 )
 def test_a_model_file_with_a_unit_that_no_fit_has_is_refused(change):
     release = DPKMeans(3, epsilon=1.0, bounds=(0, 1), unit=UNIT).fit(visits()).release_
-    content = release.to_dict()
+    content = release.to_dict() | {"identity": None}
     assert Release.from_dict(content).guarantee.unit == UNIT
     content["guarantee"]["unit"] |= change
     with pytest.raises(FileError, match="damaged"):

@@ -50,7 +50,7 @@ def test_no_code_of_ours_reads_what_can_run():
 
 
 def write(path: Path, content: object, kind: str = "dpkmeans model", **more: object) -> Path:
-    checksum = files._checksum(content)
+    checksum = files.checksum(content)
     path.write_text(json.dumps({"kind": kind, "version": 1, "sha256": checksum, "content": content} | more))
     return path
 

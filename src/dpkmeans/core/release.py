@@ -16,6 +16,7 @@ from dpkmeans.core.certificate import Certificate
 from dpkmeans.core.cost import Cost
 from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.identity import Identity
 from dpkmeans.core.schema import Schema
 
 
@@ -38,7 +39,8 @@ class Release:
 
     No array as long as the data can be reached from here; nothing in it is exact unless the label says so. `sizes` are
     noisy, shape (k,); `spends` tell what was spent on what; `transcript` and `certificate` tell how it got there. Where
-    a `schema` says what the columns mean, `describe()` shows the centroids by column.
+    a `schema` says what the columns mean, `describe()` shows the centroids by column. `identity` says which release it
+    is: its digest, and its entry in a ledger.
 
     Guarantee: `guarantee` says it; `summary()` says it in words. Everything computed from a release is post-processing.
 
@@ -69,6 +71,7 @@ class Release:
     certificate: Certificate | None = None
     delta: float | None = None
     rho_promised: float | None = None
+    identity: Identity | None = None
 
     @property
     def cost(self) -> Cost:
@@ -181,11 +184,9 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON with a checksum), replacing an old one only when the new one is complete."""
-        from dpkmeans.storage.codec import file_version
-        from dpkmeans.storage.json_files import write_json
-        from dpkmeans.storage.models import KIND
+        from dpkmeans.storage.models import save_release
 
-        write_json(path, KIND, file_version(self.guarantee, self.bounds, self.cost), self.to_dict())
+        save_release(path, self)
 
     def save_transcript(self, path: str | Path) -> None:
         """Write the published transcript: a line that says what the file is, then one JSON object per zone."""
@@ -196,7 +197,6 @@ class Release:
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a model file."""
-        from dpkmeans.storage.json_files import read_json
-        from dpkmeans.storage.models import KIND, VERSION
+        from dpkmeans.storage.models import load_release
 
-        return cls.from_dict(read_json(path, KIND, VERSION))
+        return load_release(path)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from dpkmeans.core.privacy import Privacy
 from dpkmeans.errors import LargeDeltaWarning, MethodError, warn
+from dpkmeans.privacy.durable.account import Account
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
+from dpkmeans.storage.identity import R, identified
 
 LedgerLike = Ledger | DurableLedger | str | PathLike[str] | None
 LARGE_DELTA = 1e-3
@@ -65,3 +67,10 @@ def account_for(
         )
     durable = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
     return durable.account(dataset, promised=promise, note=note, unit=unit)
+
+
+def entered(release: R, account: SpendListener | None) -> R:
+    """The release with its identity; under a durable ledger with its fit there, and the head of the chain."""
+    if not isinstance(account, Account):
+        return identified(release)
+    return identified(release, dataset=account.dataset, fit=account.fit, head=account.head())

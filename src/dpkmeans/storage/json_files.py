@@ -80,13 +80,18 @@ def sync_folder(folder: Path) -> None:
 
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """The content of a file that `write_json` wrote; anything else is an error that says what is wrong."""
+    return read_versioned(path, kind, version)[0]
+
+
+def read_versioned(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], int]:
+    """The same, and the version that the file says it has."""
     source = Path(path)
     wrapper = _parse(source, kind, _read(source, kind))
     content = wrapper.get("content") if isinstance(wrapper, dict) else None
     if not isinstance(content, dict):
         raise _foreign(source, kind)
     _check_head(source, kind, version, wrapper, content)
-    return content
+    return content, wrapper["version"]
 
 
 def read_lines(path: str | Path, kind: str, version: int) -> list[dict[str, Any]]:
@@ -106,7 +111,7 @@ def read_lines(path: str | Path, kind: str, version: int) -> list[dict[str, Any]
 
 
 def _head(kind: str, version: int, content: Any) -> dict[str, Any]:
-    return {"kind": kind, "version": version, "sha256": _checksum(content)}
+    return {"kind": kind, "version": version, "sha256": checksum(content)}
 
 
 def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], content: Any) -> None:
@@ -117,7 +122,7 @@ def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], con
         raise FileError(f"{source} is damaged: it names no version. Restore it or fit again.")
     if found > version:
         raise FileError(f"{source} was written by a newer version of dpkmeans. Update dpkmeans to read it.")
-    if _checksum(content) != head.get("sha256"):
+    if checksum(content) != head.get("sha256"):
         raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it or fit again.")
 
 
@@ -175,7 +180,8 @@ def _foreign(source: Path, kind: str, found: Any = None) -> FileError:
     return FileError(f"{source} is not a {kind} file. Give a file that dpkmeans wrote.")
 
 
-def _checksum(content: Any) -> str:
+def checksum(content: Any) -> str:
+    """SHA-256 of the canonical bytes of a content: JSON with sorted keys, without spaces, in ASCII."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

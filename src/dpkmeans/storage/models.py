@@ -12,7 +12,8 @@ from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.core.unit import ROWS_PER_PERSON
 from dpkmeans.errors import BudgetError, FileError
 from dpkmeans.storage import codec
-from dpkmeans.storage.json_files import read_lines, write_lines
+from dpkmeans.storage.identity import check_digest, check_unchanged, decode_identity, encode_identity
+from dpkmeans.storage.json_files import read_lines, read_versioned, write_json, write_lines
 
 KIND = "dpkmeans model"
 TRANSCRIPT_KIND = "dpkmeans transcript"
@@ -25,6 +26,7 @@ def encode_release(release: Release) -> dict[str, Any]:
     """A release as plain values."""
     certificate = release.certificate
     return {
+        "identity": encode_identity(release.identity),
         "method": release.method,
         "parameters": release.parameters,
         "centroids": release.centroids.tolist(),
@@ -46,8 +48,11 @@ def encode_release(release: Release) -> dict[str, Any]:
     }
 
 
-def decode_release(content: dict[str, Any]) -> Release:
-    """A release out of plain values; checks shapes, that every number is finite, and what it claims."""
+def decode_release(content: dict[str, Any], version: int | None = None) -> Release:
+    """A release out of plain values; checks shapes, that every number is finite, and what it claims.
+
+    `version` is that of the file they come from.
+    """
     try:
         guarantee = codec.decode_guarantee(content["guarantee"])
         bounds = codec.decode_bounds(content["bounds"], guarantee)
@@ -68,13 +73,27 @@ def decode_release(content: dict[str, Any]) -> Release:
             schema=codec.decode_schema(content.get("schema"), bounds, names),
             sizes=None if sizes is None else tuple(map(codec.read_float, sizes)),
             certificate=None if certificate is None else codec.decode_certificate(certificate, bounds, k),
+            identity=decode_identity(content),
             **codec.decode_promise(content),
         )
     except codec.DAMAGED as error:
         raise FileError(f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it.") from None
     _check_lengths(release)
     _check_claims(release)
+    check_digest(content, release.identity, version)
     return release
+
+
+def save_release(path: str | Path, release: Release) -> None:
+    """Write a model file."""
+    check_unchanged(release)
+    version = codec.file_version(release.guarantee, release.bounds, release.cost)
+    write_json(path, KIND, version, release.to_dict())
+
+
+def load_release(path: str | Path) -> Release:
+    """Read a model file."""
+    return decode_release(*read_versioned(path, KIND, VERSION))
 
 
 def save_transcript(path: str | Path, transcript: tuple[PublishedZone, ...]) -> None:

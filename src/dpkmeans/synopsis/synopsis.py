@@ -17,6 +17,7 @@ from dpkmeans.core.engine import CellStatistics, Engine, LloydEnd, cell_sensitiv
 from dpkmeans.core.epsilon import MAX_EPSILON, Spend
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.identity import Identity
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.core.release import Release
 from dpkmeans.core.schema import Schema
@@ -29,7 +30,8 @@ from dpkmeans.kernels.siphash import hash_points
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import codec
-from dpkmeans.storage.json_files import read_json, write_json
+from dpkmeans.storage.identity import check_digest, check_unchanged, decode_identity, encode_identity
+from dpkmeans.storage.json_files import read_versioned, write_json
 from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -63,6 +65,7 @@ class Synopsis:
     schema: Schema | None = None
     delta: float | None = None
     rho_promised: float | None = None
+    identity: Identity | None = None
     released = True
 
     @property
@@ -206,7 +209,13 @@ class Synopsis:
         >>> Synopsis.load(file).epsilon_spent
         1.0
         """
-        content = {
+        check_unchanged(self)
+        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds, self.cost), self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "identity": encode_identity(self.identity),
             "kind": self.kind,
             "points": self.data.points.tolist(),
             "weights": self.data.weights.tolist(),
@@ -217,7 +226,6 @@ class Synopsis:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "schema": None if self.schema is None else self.schema.to_dict(),
         }
-        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds, self.cost), content)
 
     @classmethod
     def load(cls, path: str | Path) -> Synopsis:
@@ -234,7 +242,7 @@ class Synopsis:
         >>> bool((Synopsis.load(file).points == synopsis.points).all())
         True
         """
-        content = read_json(path, KIND, VERSION)
+        content, version = read_versioned(path, KIND, VERSION)
         try:
             guarantee = codec.decode_guarantee(content["guarantee"])
             bounds = codec.decode_bounds(content["bounds"], guarantee)
@@ -247,9 +255,11 @@ class Synopsis:
                 kind=codec.read_text(content["kind"]),
                 feature_names=names,
                 schema=codec.decode_schema(content.get("schema"), bounds, names),
+                identity=decode_identity(content),
                 **codec.decode_promise(content),
             )
             synopsis._check_claims()
+            check_digest(content, synopsis.identity, version)
             return synopsis
         except codec.DAMAGED as error:
             raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it or make it again.") from None

@@ -75,6 +75,14 @@ class Account:
                 self._held = held
             self.n_spends += 1
 
+    def head(self) -> str | None:
+        """The head of the ledger's chain now; None where it cannot be read."""
+        try:
+            return self.ledger.head()
+        except LedgerError as error:
+            warn(UnsettledWarning(f"{error} The release does not say which entries stood before it."))
+            return None
+
     def settle(self) -> None:
         """The fit is done: give back what it reserved and did not spend. A second call does nothing.
 

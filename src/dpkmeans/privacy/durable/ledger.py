@@ -189,6 +189,15 @@ class DurableLedger:
         """All entries, as they stand."""
         return self._file.read(lambda c: tuple(LedgerEntry(*row) for row in c.execute(_ALL)))
 
+    def head(self) -> str:
+        """The hash of the last entry. Kept elsewhere, it shows later whether entries were removed: see `verify`."""
+
+        def last(connection: sqlite3.Connection) -> str:
+            row = connection.execute(_LATEST).fetchone()
+            return BEGINNING if row is None else checked_entry(row).sha256
+
+        return self._file.read(last)
+
     def verify(self, expected_head: str | None = None) -> Verification:
         """Check the file and the whole chain. See `hash_chain.verify`."""
 

@@ -1,0 +1,43 @@
+"""`Identity`: which release this is, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Signature:
+    """An Ed25519 signature of the digest of a release, and the public `key` that checks it, both in hexadecimal.
+
+    That the key belongs to whom one thinks is not said here: compare it with one that came another way.
+    """
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells a release from all others. The unit and the neighbours are in its guarantee.
+
+    | field | |
+    | --- | --- |
+    | `digest` | SHA-256 of everything in the release but the signature, in hexadecimal; it is also in the ledger |
+    | `version` | the version of dpkmeans that made it |
+    | `schema` | the version of its file format |
+    | `time` | when it was made, in UTC; None of a seeded release, which is the same whenever it is made |
+    | `dataset`, `fit` | the names of the data set and of the fit in a durable ledger; None without one |
+    | `head` | the head of that ledger's chain at that moment: a copy of the ledger without it is older |
+    | `signature` | None where nobody signed it |
+
+    Guarantee: that of the release. Nothing here comes from the records.
+    """
+
+    digest: str
+    version: str
+    schema: int
+    time: str | None = None
+    dataset: str | None = None
+    fit: str | None = None
+    head: str | None = None
+    signature: Signature | None = None

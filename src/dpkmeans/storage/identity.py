@@ -1,0 +1,112 @@
+"""The identity of a release: its digest over canonical bytes, made when it is released and checked when it is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from dpkmeans import __version__
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.cost import Cost
+from dpkmeans.core.guarantee import Guarantee
+from dpkmeans.core.identity import Identity, Signature
+from dpkmeans.errors import FileError
+from dpkmeans.storage import codec
+from dpkmeans.storage.json_files import checksum
+
+OUTSIDE = ("digest", "signature")
+"""The fields of an identity that its digest does not cover: itself, and what is made from it."""
+
+
+class Identifiable(Protocol):
+    """A release or a synopsis, as far as its identity needs it."""
+
+    @property
+    def bounds(self) -> Bounds: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def identity(self) -> Identity | None: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Identifiable)
+
+
+def identified(
+    release: R, *, dataset: str | None = None, fit: str | None = None, head: str | None = None, time: bool = True
+) -> R:
+    """The same with an identity; with a `dataset`, also its entry in a durable ledger. Unsigned.
+
+    A seeded release gets no time: it is the same to the last bit whenever it is made.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds") if time and not release.guarantee.seeded else None
+    schema = codec.file_version(release.guarantee, release.bounds, release.cost)
+    identity = Identity("", __version__, schema, now, dataset, fit, head)
+    unsealed: R = replace(release, identity=identity)  # type: ignore[type-var]
+    sealed: R = replace(release, identity=replace(identity, digest=digest_of(unsealed.to_dict())))  # type: ignore[type-var]
+    return sealed
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of the canonical bytes of a file's content: JSON with sorted keys, no spaces, ASCII.
+
+    Of the identity, the digest and the signature are left out.
+    """
+    identity = {name: value for name, value in content["identity"].items() if name not in OUTSIDE}
+    return checksum({**content, "identity": identity})
+
+
+def encode_identity(identity: Identity | None) -> dict[str, Any] | None:
+    """An identity as plain values."""
+    return None if identity is None else asdict(identity)
+
+
+def decode_identity(content: dict[str, Any]) -> Identity | None:
+    """The identity in the content of a file; older files have none."""
+    plain = content.get("identity")
+    if plain is None:
+        return None
+    text = {name: None if plain[name] is None else codec.read_text(plain[name]) for name in ("time", "dataset")}
+    return Identity(
+        digest=_hexadecimal(plain["digest"], 64),
+        version=codec.read_text(plain["version"]),
+        schema=codec.read_int(plain["schema"]),
+        fit=None if plain["fit"] is None else codec.read_text(plain["fit"]),
+        head=None if plain["head"] is None else _hexadecimal(plain["head"], 64),
+        signature=None if plain["signature"] is None else _decode_signature(plain["signature"]),
+        **text,
+    )
+
+
+def check_digest(content: dict[str, Any], identity: Identity | None, version: int | None = None) -> None:
+    """Refuse content that is not what its digest says, or that came in a file of another `version` than it says."""
+    if identity is None:
+        return
+    if digest_of(content) != identity.digest:
+        raise FileError("The content does not match its digest: it was changed after it was released. Do not trust it.")
+    if version not in (None, identity.schema):
+        raise FileError(f"The file says version {version}, and its content {identity.schema}: it was changed.")
+
+
+def check_unchanged(release: Identifiable) -> None:
+    """Refuse to save what was changed since it was released: its identity is that of another."""
+    if release.identity is not None and digest_of(release.to_dict()) != release.identity.digest:
+        raise FileError(
+            "this release was changed since it was made, and its identity no longer fits. "
+            "Save the one that was made, or one without: dataclasses.replace(release, identity=None)."
+        )
+
+
+def _decode_signature(plain: dict[str, Any]) -> Signature:
+    return Signature(_hexadecimal(plain["key"], 64), _hexadecimal(plain["value"], 128))
+
+
+def _hexadecimal(value: Any, digits: int) -> str:
+    if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{digits}}}", value):
+        raise ValueError("not hexadecimal")
+    return value
