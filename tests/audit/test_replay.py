@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
-from dpkmeans.audit.losses import DIGITS, chance_of_choice, chance_of_split, loss_of
+from dpkmeans.audit.choice_law import chance_of_choice, loss_of_choice
+from dpkmeans.audit.losses import DIGITS, chance_of_split, loss_of
 from dpkmeans.audit.replay import Outcome, replay
 from dpkmeans.audit.replay_mutants import is_found, mutants
 from dpkmeans.audit.replay_summary import tightest
@@ -84,8 +85,42 @@ def test_the_chances_of_a_choice_are_those_of_all_ways_to_stay(scores: list[int]
         expected[np.flatnonzero(kept)] += chance / max(sum(kept), 1)
     with localcontext(prec=DIGITS):
         found = [chance_of_choice(ints(*scores), i, SCALE) for i in range(len(scores))]
-        assert abs(sum(found) - 1) < Decimal(10) ** -70
+        assert abs(sum(found) - 1) < Decimal(10) ** -50
     assert np.allclose(np.array(found, dtype=float), expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 30), st.integers(1, 60), st.integers(0, 2**20))
+def test_the_loss_of_a_choice_is_enclosed_with_forty_digits(size: int, spread: int, scale: int, seed: int) -> None:
+    """Against the law written down candidate by candidate, with 90 digits."""
+    rng = np.random.default_rng(seed)
+    before = rng.integers(0, spread + 1, size)
+    after = before + rng.integers(0, 2, size)
+    chosen = int(rng.integers(size))
+    with localcontext(prec=90):
+        there, here = (one_by_one(scores.tolist(), chosen, scale) for scores in (after, before))
+        expected = Fraction((here / there).ln())
+    low, high = loss_of_choice(before, after, chosen, Fraction(scale))
+    assert low <= expected <= high
+    assert high - low < Fraction(1, 10**45)
+
+
+def one_by_one(scores: list[int], chosen: int, scale: int) -> Decimal:
+    """P(chosen): the chances that 0, 1, ... others stay, one candidate after the other."""
+    stays = [(Decimal(score - max(scores)) / scale).exp() for score in scores]
+    others = [Decimal(1)]
+    for stay in stays[:chosen] + stays[chosen + 1 :]:
+        rest = [(1 - stay) * chance for chance in others]
+        others = [a + b for a, b in zip([*rest, Decimal(0)], [Decimal(0), *(stay * c for c in others)], strict=True)]
+    return stays[chosen] * sum((chance / (n + 1) for n, chance in enumerate(others)), Decimal(0))
+
+
+def test_a_choice_among_thousands_is_enclosed_too_and_counts_equal_scores_together() -> None:
+    scores = np.repeat(np.arange(600), 10)
+    low, high = loss_of_choice(scores, scores + 1, 4, Fraction(50))
+    assert low <= 0 <= high < Fraction(1, 10**45)
+    low, high = loss_of_choice(np.full(5000, 7), np.full(5000, 9), 11, Fraction(1, 3))
+    assert low <= 0 <= high < Fraction(1, 10**45)
 
 
 @given(st.integers(-8, 8))

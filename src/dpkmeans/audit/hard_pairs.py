@@ -61,7 +61,7 @@ def hard_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
 def replay_pair(pair: HardPair, request: FitRequest, seed: int) -> Replayed:
     """Both sides of a pair under one request, from the records to the release."""
     engine: Any = "memory" if pair.batch_rows is None else Stream(batch_rows=pair.batch_rows, n_threads=1)
-    asked = replace(request, n_clusters=pair.n_clusters, bounds=(LOWER, UPPER), engine=engine)
+    asked = replace(request, n_clusters=pair.n_clusters, bounds=(LOWER, UPPER), engine=engine, nulls="midpoint")
     return replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed)
 
 
@@ -120,6 +120,18 @@ def _wide(rng: np.random.Generator, d: int) -> FloatArray:
     return np.asarray(rng.uniform(LOWER, UPPER, (500, 10 + 8 * d)))
 
 
+def _some_features(rng: np.random.Generator, d: int) -> FloatArray:
+    """Enough records for a tree, in a part of a box of 5 to 8 features."""
+    centres = rng.uniform(LOWER, LOWER + 1, (3, 4 + d))
+    return np.asarray(centres[rng.integers(3, size=2500)] + 0.05 * rng.standard_normal((2500, 4 + d)))
+
+
+def _wide_blobs(rng: np.random.Generator, d: int) -> FloatArray:
+    """Enough records for hyperplanes, and for a zoom around a noisy mean."""
+    centres = rng.uniform(LOWER, LOWER + 1, (3, 15 + 3 * d))
+    return np.asarray(centres[rng.integers(3, size=2500)] + 0.05 * rng.standard_normal((2500, 15 + 3 * d)))
+
+
 def _outside(rng: np.random.Generator, d: int) -> FloatArray:
     return np.asarray(rng.standard_normal((30, d)) * 10.0)
 
@@ -151,6 +163,13 @@ def _alone(rng: np.random.Generator, X: FloatArray) -> FloatArray:
     return np.asarray(places[gaps.argmax()])
 
 
+def _missing(rng: np.random.Generator, X: FloatArray) -> FloatArray:
+    """A record without its first value, or without any."""
+    extra = _at_corner(rng, X)
+    extra[: int(rng.choice([1, X.shape[1]]))] = np.nan
+    return extra
+
+
 Made = Callable[[np.random.Generator, int], FloatArray]
 Placed = Callable[[np.random.Generator, FloatArray], FloatArray]
 
@@ -163,6 +182,8 @@ _DATA: dict[str, Made] = {
     "many records": _many,
     "in a corner": _in_a_corner,
     "many features": _wide,
+    "some features": _some_features,
+    "blobs in many features": _wide_blobs,
 }
 _RECORDS: dict[str, Placed] = {
     "at a corner": _at_corner,
@@ -171,4 +192,5 @@ _RECORDS: dict[str, Placed] = {
     "between two": _between,
     "on a border": _on_a_border,
     "alone": _alone,
+    "values missing": _missing,
 }

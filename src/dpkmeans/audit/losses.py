@@ -1,7 +1,7 @@
 """The privacy loss of one mechanism call, exactly: how much more likely its output was on D than on D'.
 
-Noise on integers gives a fraction. A choice and a tree give logarithms, which are enclosed to 40 digits. Formulas:
-proofs/laplace.md, cube.md, choice.md, tree.md and gaussian.md.
+Noise on integers gives a fraction. A choice and a tree give logarithms, which are enclosed to 40 digits; the law of a
+choice is in `choice_law`. Formulas: proofs/laplace.md, cube.md, choice.md, tree.md and gaussian.md.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import AnyArray, IntArray
+from dpkmeans.audit.choice_law import loss_of_choice
 from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
 from dpkmeans.privacy.randomness import SATURATED
 
 DIGITS = 80
 SLACK = Fraction(1, 10**40)
-"""More than what rounding at 80 digits can add up to in a choice among thousands, or along a path."""
+"""More than what rounding at 80 digits can add up to along a path."""
 
 
 def loss_of(mechanism: Any, before: IntArray, after: IntArray, output: Any, scale: Fraction) -> Fraction:
@@ -37,13 +38,14 @@ def loss_of(mechanism: Any, before: IntArray, after: IntArray, output: Any, scal
 
 def change_of(mechanism: Any, before: IntArray, after: IntArray) -> int:
     """What the record changed, in the norm that the mechanism's noise is scaled to. Of Gaussian noise, its square."""
-    changes = [int(b) - int(a) for a, b in zip(before.ravel(), after.ravel(), strict=True)]
+    changes = [b - a for a, b in _entries(before, after)]
     if isinstance(mechanism, Gaussian):
         return sum(change * change for change in changes)
     if isinstance(mechanism, LInfLaplace):
-        return max(map(abs, changes))
+        return max(map(abs, changes), default=0)
     if isinstance(mechanism, PermuteAndFlip):
-        return max(changes) - min(changes)
+        still = [0] if len(changes) < before.size else []
+        return max(changes + still) - min(changes + still)
     return sum(map(abs, changes))
 
 
@@ -84,25 +86,10 @@ def _gaussian(mechanism: Gaussian, before: IntArray, after: IntArray, _: IntArra
 
 
 def _choice(_: PermuteAndFlip, before: IntArray, after: IntArray, output: int, scale: Fraction) -> Fraction:
-    with exactly():
-        ratio = (chance_of_choice(before, output, scale) / chance_of_choice(after, output, scale)).ln()
-        return _surely(ratio)
-
-
-def chance_of_choice(scores: IntArray, chosen: int, scale: Fraction) -> Decimal:
-    """P(chosen): a candidate stays with probability q = exp(-distance/scale), and one that stays is chosen evenly.
-
-    It is q times the mean of 1/(1 + others that stay), which is the integral over 0 <= t <= 1 of Π (1 - q_j + q_j t).
-    Its coefficients are positive, so no digits are lost.
-    """
-    best = int(scores.max())
-    stays = [(-_decimal((best - int(score)) / scale)).exp() for score in scores]
-    product = [Decimal(1)]
-    for j, stay in enumerate(stays):
-        if j != chosen:
-            keep, more = [*product, Decimal(0)], [Decimal(0), *product]
-            product = [(1 - stay) * low + stay * high for low, high in zip(keep, more, strict=True)]
-    return stays[chosen] * sum((c / (power + 1) for power, c in enumerate(product)), Decimal(0))
+    low, high = loss_of_choice(before, after, output, scale)
+    if high - low > SLACK:
+        raise ArithmeticError("the loss of a choice is enclosed too loosely.")
+    return max(low, Fraction(0)) if high > 0 else high
 
 
 def _tree(mechanism: PrivTreeSplits, before: IntArray, after: IntArray, output: Any, scale: Fraction) -> Fraction:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpkmeans.audit.replay import Call, Replayed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All calls of a mechanism for one question: how many, the largest share of its budget that one of them used."""
+
+    mechanism: str
+    question: str
+    calls: int
+    share: Fraction
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Tightest:
     run: Fraction
     promised: Fraction
     in_rho: bool = False
+    asked: tuple[Asked, ...] = ()
 
 
 def tightest(name: str, replays: Sequence[Replayed]) -> Tightest:
@@ -36,7 +48,16 @@ def tightest(name: str, replays: Sequence[Replayed]) -> Tightest:
     spent = (replayed.spent_rho if in_rho else replayed.spent for replayed in replays)
     promised = max(spent, default=Fraction(0))
     broken = tuple(replayed.why_not for replayed in replays if not replayed.holds)
-    return Tightest(name, len(replays), len(calls), broken, closest, run, promised, in_rho)
+    return Tightest(name, len(replays), len(calls), broken, closest, run, promised, in_rho, _asked(calls))
+
+
+def _asked(calls: Sequence[Call]) -> tuple[Asked, ...]:
+    """The calls by mechanism and question, in order; steps, rounds and places of the same kind are one question."""
+    shares: dict[tuple[str, str], list[Fraction]] = {}
+    for call in calls:
+        question = re.sub(r" \d+", "", call.label)
+        shares.setdefault((call.mechanism, question), []).append(abs(call.loss) / call.budget)
+    return tuple(Asked(*key, len(found), max(found)) for key, found in sorted(shares.items()))
 
 
 def summary_of(found: Tightest) -> dict[str, Any]:
@@ -53,4 +74,8 @@ def summary_of(found: Tightest) -> dict[str, Any]:
         "closest_call": "-" if call is None else call.label,
         "closest_mechanism": "-" if call is None else call.mechanism,
         "closest_share": 0.0 if call is None else call.tightness,
+        "questions": [
+            {"mechanism": a.mechanism, "question": a.question, "calls": a.calls, "share": float(a.share)}
+            for a in found.asked
+        ],
     }

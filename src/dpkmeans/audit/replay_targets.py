@@ -63,10 +63,12 @@ def _persons(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
     rng = np.random.default_rng(seed)
     for i, (pair, keep) in enumerate(zip(hard_pairs(pairs, seed), cycle(KEEPS), strict=False)):
         unit = Person("id", at_most=AT_MOST, keep=keep) if keep == "rows" else Person("id", keep=keep)
-        request = FitRequest(method="synopsis", epsilon=epsilon, unit=unit, n_clusters=pair.n_clusters)
+        request = FitRequest(
+            method="synopsis", epsilon=epsilon, unit=unit, nulls="midpoint", n_clusters=pair.n_clusters
+        )
         tables = [_visits(pair, more, np.random.default_rng((seed, i))) for more in (False, True)]
         bounds = {f"x{j}": (-1.0, 3.0) for j in range(pair.records.shape[1])}
-        asked = replace(request, bounds=bounds)
+        asked = replace(request, bounds=bounds, n_clusters=pair.n_clusters)
         without, with_person = (run_of(asked, table) for table in tables)
         yield replay(without, with_person, int(rng.integers(2**31)), records=unit.records)
 
@@ -88,7 +90,8 @@ def _visits(pair: HardPair, with_person: bool, rng: np.random.Generator) -> Any:
 
 def _bounds(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
     """Bounds that are estimated for a share of the budget, then a fit within them."""
-    request = FitRequest(method="synopsis", epsilon=epsilon, bounds_epsilon=float(Fraction(epsilon) / 2), scale=None)
+    share = float(Fraction(epsilon) / 2)
+    request = FitRequest(method="synopsis", epsilon=epsilon, bounds_epsilon=share, scale=None, nulls="midpoint")
     for i, pair in enumerate(many_records(pairs, seed)):
         asked = replace(request, n_clusters=pair.n_clusters)
         yield replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed + i)

@@ -16,7 +16,8 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from dpkmeans._typing import IntArray
-from dpkmeans.audit.losses import chance_of_choice, chance_of_split, exactly, loss_of
+from dpkmeans.audit.choice_law import chance_of_choice
+from dpkmeans.audit.losses import chance_of_split, exactly, loss_of
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.rho import Rho
 from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PrivTreeSplits
@@ -201,7 +202,7 @@ def law_of_tree(cells: IntArray, mechanism: PrivTreeSplits, scale: Fraction) -> 
 
 def _check_whole(laws: Sequence[Sequence[Decimal]]) -> None:
     for law in laws:
-        if abs(sum(law, Decimal(0)) - 1) > Decimal(10) ** -60:
+        if abs(sum(law, Decimal(0)) - 1) > Decimal(10) ** -50:
             raise ArithmeticError("the probabilities of all outputs do not add up to 1.")
 
 
