@@ -22,7 +22,11 @@ from dpkmeans.core.schema import Schema
 
 @dataclass(frozen=True)
 class PublishedZone:
-    """One line of the paper's transcript (Algorithm 1, line 9): iteration, cluster, zone, score, budget, centroid."""
+    """One line of the paper's transcript (Algorithm 1, line 9): iteration, cluster, zone, score, budget, centroid.
+
+    `mean` is where the score measures from. It is public on a synopsis; on records it gives the exact mean away, and is
+    published only where that is asked for.
+    """
 
     iteration: int
     cluster: int
@@ -31,6 +35,7 @@ class PublishedZone:
     score: str
     step_epsilon: float
     centroid: tuple[float, ...] | None = None
+    mean: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dpkmeans.storage.identity import check_digest, check_unchanged, decode_iden
 from dpkmeans.storage.json_files import read_lines, read_versioned, write_json, write_lines
 
 KIND = "dpkmeans model"
+OPTIONAL = ("centroid", "mean")  # of a published zone
 TRANSCRIPT_KIND = "dpkmeans transcript"
 VERSION = 3  # 2: a schema, and weights of features; 3: another unit than a row, balls
 TRANSCRIPT_VERSION = 1
@@ -117,7 +118,8 @@ def _check_lengths(release: Release) -> None:
     k, d = release.centroids.shape
     fits = k > 0 and len(release.names) == d and len(release.sizes or release.centroids) == k
     for zone in release.transcript:
-        fits &= len(zone.center) == d == len(zone.centroid or zone.center) and zone.cluster < k
+        places = (zone.center, zone.centroid or zone.center, zone.mean or zone.center)
+        fits &= all(len(place) == d for place in places) and zone.cluster < k
     if not fits:
         raise FileError("The model's names, sizes or transcript are damaged. Fit again, or restore it.")
 
@@ -162,13 +164,12 @@ def _encode_zones(transcript: tuple[PublishedZone, ...]) -> Iterator[dict[str, A
             "score": zone.score,
             "step_epsilon": zone.step_epsilon,
         }
-        if zone.centroid is not None:
-            line["centroid"] = list(zone.centroid)
+        line |= {name: list(value) for name in OPTIONAL if (value := getattr(zone, name)) is not None}
         yield line
 
 
 def _decode_zone(line: dict[str, Any]) -> PublishedZone:
-    centroid = line.get("centroid")
+    centroid, mean = (line.get(name) for name in OPTIONAL)
     return PublishedZone(
         codec.read_int(line["iteration"]),
         codec.read_int(line["cluster"]),
@@ -177,4 +178,5 @@ def _decode_zone(line: dict[str, Any]) -> PublishedZone:
         codec.read_text(line["score"]),
         codec.read_float(line["step_epsilon"]),
         None if centroid is None else tuple(map(codec.read_float, centroid)),
+        None if mean is None else tuple(map(codec.read_float, mean)),
     )

@@ -13,14 +13,16 @@ from dpkmeans.core.bounds import GRID
 from dpkmeans.core.certificate import RecentringStep
 from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.engine import Engine
+from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import WeakSignalWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
-from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
+from dpkmeans.methods.loop.budgets import ScheduleInput, StepEpsilon, per_step
 from dpkmeans.methods.loop.solver import Run, solve
 from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.methods.lu_shen.zones import transcript_of
 from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
@@ -51,6 +53,15 @@ Strategy = Literal["lloyd", "posterior", "prior"]
 
 
 @dataclass(frozen=True)
+class Zoned:
+    """How a zone strategy draws on a synopsis: ε_i^(t), q and Pr[P] of the paper. Nothing here is a budget."""
+
+    step_epsilon: StepEpsilon = ZONE_EPSILON
+    score: Score = PAPER_SCORE
+    offset: Offset | None = None
+
+
+@dataclass(frozen=True)
 class SynopsisMethod:
     """A synopsis, k-means on it to a fixed point by `strategy`, and at most one private re-centring step.
 
@@ -64,6 +75,7 @@ class SynopsisMethod:
     recentre_share: float | None = None
     recentre: bool = True
     zoom: bool = True
+    zones: Zoned = Zoned()
     needs_epsilon: ClassVar[bool] = True
 
     @property
@@ -83,7 +95,7 @@ class SynopsisMethod:
         signal = min(n_clusters, signal, len(np.unique(points.points, axis=0)))
         points = pad_with_uniform(points, n_clusters, engine.bounds.unit_box, rng.generator)
         points, start = cluster(points, cells, n_clusters, rng.generator)
-        end = converge(points, start, engine, self.strategy, rng)
+        end = converge(points, start, engine, self, rng)
         centroids, step, sizes = end.centroids, None, end.sizes
         if plan is not None and plan.recentre_epsilon is not None:
             radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
@@ -147,20 +159,22 @@ def weak_signal(signal: float, n_features: int) -> WeakSignalWarning:
 
 
 def converge(
-    points: WeightedPoints, start: FloatArray, engine: Engine, strategy: Strategy, rng: Randomness
+    points: WeightedPoints, start: FloatArray, engine: Engine, method: SynopsisMethod, rng: Randomness
 ) -> FixedPoint:
     """From a start (k, d) to a fixed point; the zone strategies first go their own way. Post-processing."""
-    if strategy == "lloyd":
+    if method.strategy == "lloyd":
         return to_fixed_point(points, start)
-    update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else Controller.CLIPPED_PRIOR)
+    controller = Controller.POSTERIOR if method.strategy == "posterior" else Controller.CLIPPED_PRIOR
+    update = ZoneSampling(controller, method.zones.score, method.zones.offset)
     released = as_synopsis(points, engine, Ledger(), rng)
-    plan = EqualSteps(StepBudget(zone=ZONE_EPSILON), MAX_ZONE_STEPS)
+    given = ScheduleInput(Epsilon(0), len(start), engine.n_features, float(points.weights.sum()))
+    plan = per_step(method.zones.step_epsilon, MAX_ZONE_STEPS).plan(given)
     end = solve(Run(released, start, plan, Repeats(), Ledger(), rng), update)
     why = "a synopsis is released"
     visited = [start, *(move.centroids for _, move in end.moves)]
     costs = tuple(reveal(released.cell_statistics(c), why=why).cost for c in visited)
     means = reveal(released.cell_statistics(end.centroids), why=why).means(empty=end.centroids)
-    transcript = transcript_of(engine.bounds, end.moves, centroids=True)  # free as well: post-processing
+    transcript = transcript_of(engine.bounds, end.moves, centroids=True, means=True)  # post-processing as well
     return replace(to_fixed_point(points, means), start=start, before=costs, transcript=transcript)
 
 
@@ -194,14 +208,34 @@ def synopsis(*, n_records: int | None = None) -> SynopsisMethod:
     return SynopsisMethod("synopsis", counted(n_records))
 
 
-def synopsis_posterior(*, n_records: int | None = None) -> SynopsisMethod:
-    """The posterior strategy of Lu and Shen on a private synopsis, where it is post-processing."""
-    return SynopsisMethod("synopsis-posterior", counted(n_records), "posterior")
+def synopsis_posterior(
+    *,
+    n_records: int | None = None,
+    step_epsilon: StepEpsilon = ZONE_EPSILON,
+    score: Score = PAPER_SCORE,
+    offset: Offset | None = None,
+) -> SynopsisMethod:
+    """The posterior strategy of Lu and Shen on a private synopsis, where it is post-processing.
+
+    `step_epsilon`, `score` and `offset` shape the draws as they do for `posterior`; here they are no budget.
+    """
+    zones = Zoned(step_epsilon, score, offset)
+    return SynopsisMethod("synopsis-posterior", counted(n_records), "posterior", zones=zones)
 
 
-def synopsis_prior(*, n_records: int | None = None) -> SynopsisMethod:
-    """The prior strategy of Lu and Shen on a private synopsis, where it is post-processing."""
-    return SynopsisMethod("synopsis-prior", counted(n_records), "prior")
+def synopsis_prior(
+    *,
+    n_records: int | None = None,
+    step_epsilon: StepEpsilon = ZONE_EPSILON,
+    score: Score = PAPER_SCORE,
+    offset: Offset | None = None,
+) -> SynopsisMethod:
+    """The prior strategy of Lu and Shen on a private synopsis, where it is post-processing.
+
+    `step_epsilon`, `score` and `offset` shape the draws as they do for `prior`; here they are no budget.
+    """
+    zones = Zoned(step_epsilon, score, offset)
+    return SynopsisMethod("synopsis-prior", counted(n_records), "prior", zones=zones)
 
 
 UNIFORM = Grid(

@@ -10,8 +10,6 @@ import math
 
 import numpy as np
 
-from dpkmeans.core.epsilon import Epsilon
-
 # #number-of-records
 COUNT_SHARE = 0.03  # of ε, for the number of records
 MIN_SIGNAL = 10.0  # signal; a fit below it, or below `RECORDS_PER_CLUSTER` per feature, warns
@@ -106,7 +104,7 @@ TYPICAL_PASSES = 30  # Lloyd passes per start, to estimate the work
 PASSES_PER_START = 1000  # Lloyd passes, at most
 MAX_PASSES = 20_000  # Lloyd passes from the best start, at most
 PADDING_WEIGHT = 1e-9  # of the total weight, for points added to reach k distinct ones
-ZONE_EPSILON = Epsilon.of(0.1)  # shapes the draw inside a zone; on a synopsis it is no budget
+ZONE_EPSILON = 0.1  # shapes the draw inside a zone; on a synopsis it is no budget
 MAX_ZONE_STEPS = 300  # steps
 
 # #published-grids

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, overload
+from typing import ClassVar, Protocol, TypeAlias, overload
 
 from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.core.rho import Rho
+from dpkmeans.errors import MethodError
 
 NOTHING = Epsilon(0)
+StepEpsilon: TypeAlias = float | Sequence[float | Sequence[float]]
+"""ε of a step: one for all, one for each step, or one for each step and cluster."""
 RHO = 0.225  # Su et al. 2016: average share of the box's half side that a centroid lies away from its middle
 
 
@@ -30,10 +33,12 @@ class ScheduleInput:
 class StepBudget:
     """Shares of one step: `zone` for drawing in a sampling zone, `counts`, and `sums` of all features together.
 
-    With Gaussian noise, `counts_rho` and `sums_rho` are the same shares of a rho.
+    Where the zones of the clusters differ in ε, `clusters` has each, and `zone` the largest. With Gaussian noise,
+    `counts_rho` and `sums_rho` are the same shares of a rho.
     """
 
     zone: Epsilon = NOTHING
+    clusters: tuple[Epsilon, ...] = ()
     counts: Epsilon = NOTHING
     sums: Epsilon = NOTHING
     counts_rho: Rho = Rho(0)
@@ -44,13 +49,18 @@ class StepBudget:
         """All shares together; they compose sequentially."""
         return self.zone + self.counts + self.sums
 
+    def of_zones(self, k: int) -> tuple[Epsilon, ...]:
+        """ε of each cluster's zone. The paper's ε_i^(t)."""
+        return self.clusters or (self.zone,) * k
+
 
 @dataclass(frozen=True)
 class EqualSteps(Sequence[StepBudget]):
-    """`n_steps` times the same budget, without a list of them: there may be 2^31."""
+    """`n_steps` budgets: those of `first`, then always the same, without a list of them: there may be 2^31."""
 
     budget: StepBudget
     n_steps: int
+    first: tuple[StepBudget, ...] = ()
 
     def __len__(self) -> int:
         return self.n_steps
@@ -61,7 +71,15 @@ class EqualSteps(Sequence[StepBudget]):
     def __getitem__(self, index: slice) -> Sequence[StepBudget]: ...
     def __getitem__(self, index: int | slice) -> StepBudget | Sequence[StepBudget]:
         chosen = range(self.n_steps)[index]
-        return [self.budget] * len(chosen) if isinstance(chosen, range) else self.budget
+        return [self._at(i) for i in chosen] if isinstance(chosen, range) else self._at(chosen)
+
+    def _at(self, i: int) -> StepBudget:
+        return self.first[i] if i < len(self.first) else self.budget
+
+    @property
+    def kinds(self) -> tuple[StepBudget, ...]:
+        """Every budget that occurs."""
+        return (*self.first, self.budget)
 
 
 def in_rho(plan: Sequence[StepBudget], total: Epsilon, rho: Rho) -> list[StepBudget]:
@@ -113,6 +131,53 @@ class PerStep:
 
     def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
         return EqualSteps(StepBudget(zone=self.step), self.max_iter)
+
+    def as_given(self) -> float:
+        """ε of a step, as a user writes it."""
+        return float(self.step)
+
+
+@dataclass(frozen=True)
+class PerStepAndCluster:
+    """ε_i^(t) from a table: a row per step, of one ε for all clusters or one for each; the last row is repeated.
+
+    Paper: the input of Algorithm 1, and Theorem 5, by which a step counts as its largest ε.
+    """
+
+    table: tuple[tuple[Epsilon, ...], ...]
+    max_iter: int
+    splits: bool = False
+    claim: ClassVar[Claim] = Claim.PROVED
+
+    @classmethod
+    def of(cls, steps: Sequence[float | Sequence[float]], max_iter: int) -> PerStepAndCluster:
+        """Read a table as a user writes it."""
+        rows = [row if isinstance(row, Sequence) else [row] for row in steps]
+        if not rows or not all(rows):
+            raise MethodError("needs at least one step, and at least one epsilon in each.", parameter="step_epsilon")
+        return cls(tuple(tuple(Epsilon.of(e, "step_epsilon") for e in row) for row in rows), max_iter)
+
+    def plan(self, given: ScheduleInput) -> Sequence[StepBudget]:
+        """The rows of the table, then the last one again."""
+        wrong = [len(row) for row in self.table if len(row) not in (1, given.n_clusters)]
+        if wrong:
+            raise MethodError(
+                f"must have one epsilon for all clusters in a step, or {given.n_clusters}; a step has {wrong[0]}.",
+                parameter="step_epsilon",
+            )
+        steps = [StepBudget(zone=max(row), clusters=row if len(row) > 1 else ()) for row in self.table]
+        return EqualSteps(steps[-1], self.max_iter, first=tuple(steps))
+
+    def as_given(self) -> list[list[float]]:
+        """The table, as a user writes it."""
+        return [[float(epsilon) for epsilon in row] for row in self.table]
+
+
+def per_step(step_epsilon: StepEpsilon, max_iter: int) -> PerStep | PerStepAndCluster:
+    """One ε for every step, or a table of them."""
+    if isinstance(step_epsilon, Sequence):
+        return PerStepAndCluster.of(step_epsilon, max_iter)
+    return PerStep(Epsilon.of(step_epsilon, "step_epsilon"), max_iter)
 
 
 @dataclass(frozen=True)

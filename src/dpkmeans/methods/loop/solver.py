@@ -137,6 +137,7 @@ class IterativeMethod:
     final: FinalStep
     record_count: RecordCount = NotNeeded()
     publish_centroids: bool = False
+    publish_means: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -174,7 +175,9 @@ class IterativeMethod:
             n_passes=end.passes,
             n_iter=end.n_steps,
             converged=end.stopped if self.stop.until_repeat else None,
-            transcript=transcript_of(engine.bounds, end.moves, centroids=self.publish_centroids),
+            transcript=transcript_of(
+                engine.bounds, end.moves, centroids=self.publish_centroids, means=self.publish_means
+            ),
             parameters=self.parameters,
         )
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)

@@ -2,69 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.methods.loop.budgets import PerStep
+from dpkmeans.methods.loop.budgets import StepEpsilon, per_step
 from dpkmeans.methods.loop.final_steps import NoisyCountMean
 from dpkmeans.methods.loop.initializers import as_initializer
 from dpkmeans.methods.loop.solver import IterativeMethod
 from dpkmeans.methods.loop.stopping import Repeats, check_max_iter
+from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a transcript holds besides zones, q and ε. Exact means give records away; see docs/guarantees.md."""
+
+    centroids: bool = False
+    means: bool = False
 
 
 def posterior(
     *,
-    step_epsilon: float = 0.1,
+    step_epsilon: StepEpsilon = 0.1,
     release_epsilon: float = 0.1,
     init: Any = "rows",
     max_iter: int = 300,
     publish_centroids: bool = False,
+    publish_means: bool = False,
+    score: Score = PAPER_SCORE,
+    offset: Offset | None = None,
 ) -> IterativeMethod:
-    """Lu and Shen with past knowledge: zones point to the turned far point. Label `paper`."""
-    return _lu_shen(
-        "posterior", Controller.POSTERIOR, step_epsilon, release_epsilon, init, max_iter, publish_centroids, {}
-    )
+    """Lu and Shen with past knowledge: zones point to the turned far point. Label `paper`.
+
+    `step_epsilon` is one ε, one for each step, or one for each step and cluster; the last step's is kept.
+    """
+    update = ZoneSampling(Controller.POSTERIOR, score, offset)
+    published = Published(publish_centroids, publish_means)
+    return _lu_shen("posterior", update, step_epsilon, release_epsilon, init, max_iter, published)
 
 
 def prior(
     *,
-    step_epsilon: float = 0.1,
+    step_epsilon: StepEpsilon = 0.1,
     release_epsilon: float = 0.1,
     init: Any = "rows",
     max_iter: int = 300,
     publish_centroids: bool = False,
+    publish_means: bool = False,
+    score: Score = PAPER_SCORE,
+    offset: Offset | None = None,
     clip: bool = False,
 ) -> IterativeMethod:
     """Lu and Shen with past and future knowledge: zones point to the mean one pass ahead. Label `paper`.
 
-    `clip=True` keeps each sampling zone inside its convergent zone, which the paper's own zone may leave.
+    `step_epsilon` is as for `posterior`. `clip=True` keeps each sampling zone inside its convergent zone, which the
+    paper's own zone may leave.
     """
-    controller = Controller.CLIPPED_PRIOR if clip else Controller.PRIOR
-    return _lu_shen(
-        "prior", controller, step_epsilon, release_epsilon, init, max_iter, publish_centroids, {"clip": clip}
-    )
+    update = ZoneSampling(Controller.CLIPPED_PRIOR if clip else Controller.PRIOR, score, offset)
+    published = Published(publish_centroids, publish_means)
+    return _lu_shen("prior", update, step_epsilon, release_epsilon, init, max_iter, published, {"clip": clip})
 
 
 def _lu_shen(
     name: str,
-    controller: Controller,
-    step_epsilon: float,
+    update: ZoneSampling,
+    step_epsilon: StepEpsilon,
     release_epsilon: float,
     init: Any,
     max_iter: int,
-    publish_centroids: bool,
-    more: dict[str, Any],
+    published: Published,
+    more: dict[str, Any] | None = None,
 ) -> IterativeMethod:
-    step = Epsilon.of(step_epsilon, "step_epsilon")
-    final = Epsilon.of(release_epsilon, "release_epsilon")
+    steps, final = check_max_iter(max_iter), Epsilon.of(release_epsilon, "release_epsilon")
+    schedule = per_step(step_epsilon, steps)
+    shown = {"step_epsilon": schedule.as_given(), "release_epsilon": float(final), "max_iter": max_iter}
     return IterativeMethod(
         name=name,
         init=as_initializer(init),
-        schedule=PerStep(step, check_max_iter(max_iter)),
-        update=ZoneSampling(controller),
+        schedule=schedule,
+        update=update,
         stop=Repeats(),
         final=NoisyCountMean(final),
-        publish_centroids=publish_centroids,
-        parameters={"step_epsilon": float(step), "release_epsilon": float(final), "max_iter": max_iter, **more},
+        publish_centroids=published.centroids,
+        publish_means=published.means,
+        parameters=shown | (more or {}),
     )
