@@ -19,10 +19,10 @@ _TABLES = {
         "stopped:.3f",
     ),
     "convergence": (
-        "data set|method|convergence degree|share of centroids|cost within 1 percent|same optimum|"
+        "data set|method|convergence degree|share of centroids|within 0.1 percent|cost within 1 percent|same optimum|"
         "ends at local optimum",
-        "title method degree:±3 share_of_centroids:.3f cost_within_1_percent:.3f same_optimum:.3f "
-        "ends_at_local_optimum:.3f",
+        "title method degree:±3 share_of_centroids:.3f share_within_0_1_percent:.3f cost_within_1_percent:.3f "
+        "same_optimum:.3f ends_at_local_optimum:.3f",
     ),
     "readings": (
         "data set|reading|lloyd|posterior ratio|prior ratio|posterior degree|prior degree",

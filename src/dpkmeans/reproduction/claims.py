@@ -24,6 +24,7 @@ SAYS = {
     "Lemma 3": "passes / Lloyd's passes is at most 1/(1 - δ²)",
     "Theorem 1": "posterior's convergence degree is at least 1/m",
     "Theorem 2": "posterior's passes / Lloyd's is at most 2",
+    "Theorem 2's proof": "posterior's passes / Lloyd's is at most min{2, 1/(1 - δ)²}",
     "Theorem 3": "prior's convergence degree is at least 1 - ½ (m/n)^((d-1)/d)",
     "Theorem 4": "prior's passes / Lloyd's is at most 2/(-δ² + 2δ cos α + 1)",
     "Theorem 5": "the ledger's total is ε_0 + Σ_t max_i ε_i, exactly, in every run",
@@ -129,6 +130,11 @@ def _passes(found: Measured, lloyd: Columns, post: Columns, prior: Columns) -> I
     more = float(np.mean(post["passes"] > 2 * lloyd["passes"]))
     note = f"in expectation; {100 * more:.3g} % of single runs take more"
     yield found.statement("Theorem 2", ratio, 2.0, est.at_most(ratio, error, 2.0), note, error)
+    inner = found.theorems["inner-bound"]
+    delta = float(inner["sum_inner_ratio"].sum() / max(inner["inner_ratios"].sum(), 1))
+    ratio, error = est.ratio_and_error(inner["passes"], lloyd["passes"][: len(inner["passes"])])
+    factor, note = est.posterior_factor(delta), f"measured mean: δ = {delta:.3g}"
+    yield found.statement("Theorem 2's proof", ratio, factor, est.at_most(ratio, error, factor), note, error)
     ratio, error = est.ratio_and_error(prior["passes"], lloyd["passes"])
     delta, alpha = (float(prior[name].sum() / prior["zones"].sum()) for name in ("sum_ratio", "sum_angle"))
     factor, note = est.prior_factor(delta, alpha), f"measured means: δ = {delta:.3f}, α = {alpha:.3f}"

@@ -39,6 +39,11 @@ def prior_factor(ratio: float, angle: float) -> float:
     return 2 / (-(ratio**2) + 2 * ratio * math.cos(angle) + 1)
 
 
+def posterior_factor(ratio: float) -> float:
+    """Theorem 2's proof: min{2, 1 / (1 - δ)²}."""
+    return 2.0 if ratio == 1 else min(2.0, 1 / (1 - ratio) ** 2)
+
+
 def mean_and_error(values: AnyArray) -> tuple[float, float]:
     """Mean over runs and its standard error; `values` has one row per run, any further axis is averaged first."""
     per_run = np.asarray(values, dtype=np.float64).reshape(len(values), -1).mean(axis=1)

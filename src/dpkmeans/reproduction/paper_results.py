@@ -25,5 +25,23 @@ PASSES = {
     "lifesci": Published(29.72, 28.92, 0.97, 29.9, 36.6, 1.22),
 }
 
+
+class Shape(NamedTuple):
+    """A line of the paper's table of data sets."""
+
+    records: int
+    features: int
+    clusters: int
+
+
+SHAPES = {
+    "iris": Shape(150, 4, 3),
+    "house": Shape(1837, 3, 3),
+    "s1": Shape(5000, 2, 15),
+    "birch2": Shape(12_000, 2, 5),
+    "image": Shape(34_112, 3, 3),
+    "lifesci": Shape(26_733, 10, 3),
+}
+
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 RUNS = 300

@@ -14,7 +14,16 @@ from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.reproduction.baselines import MATCH, Problem, baseline, cost, fingerprint, is_near, problem_of
+from dpkmeans.reproduction.baselines import (
+    CLOSE_MATCH,
+    MATCH,
+    Problem,
+    baseline,
+    cost,
+    fingerprint,
+    is_near,
+    problem_of,
+)
 from dpkmeans.reproduction.cells import Cell, Row, Task, seed_of
 from dpkmeans.reproduction.lemma_runs import theorem_row
 from dpkmeans.reproduction.zone_runs import is_fixed_point, zone_run
@@ -56,6 +65,7 @@ def path_row(problem: Problem, cell: Cell, seed: int) -> Row:
         "optimum": fingerprint(done.means),
         "match": bool(near.all()),
         "matched_share": float(near.all(axis=1).mean()),
+        "closely_matched_share": float(is_near(done.means, base.lloyd.centroids, CLOSE_MATCH).all(axis=1).mean()),
         "cost_match": bool(abs(exact_cost / base.cost - 1) <= MATCH),
         "same_optimum": fingerprint(done.means) == fingerprint(base.lloyd.centroids),
         "fixed_point": is_fixed_point(problem, done),

@@ -143,7 +143,7 @@ def reproduce(
 
 def make_tables(order: Order, rows: dict[str, list[Row]], datasets: Sequence[Dataset]) -> dict[str, list[Row]]:
     """The tables of the parts that were ordered."""
-    paths, out = rows["path"], {}
+    paths, out = rows["path"], {"datasets": tables.dataset_table(datasets)}
     if "iterations" in order.parts or "convergence" in order.parts:
         out["iterations"] = tables.iteration_table(paths, datasets)
         out["convergence"] = tables.convergence_table(paths, datasets)
@@ -154,6 +154,7 @@ def make_tables(order: Order, rows: dict[str, list[Row]], datasets: Sequence[Dat
         wanted = [row for row in paths if row["run"] < order.n_quality and row["method"] in order.methods]
         out["quality"] = tables.quality_table(wanted, rows["quality"], datasets)
         out["order"] = tables.order_table(out["quality"])
+        out["lead"] = tables.lead_table(out["quality"])
     if "theorems" in order.parts:
         out["theorems"] = tables.theorem_table(paths, rows["theorem"], datasets)
     return out

@@ -16,12 +16,16 @@ from dpkmeans.kernels.zones import ZoneHistory
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.final_steps import NoisyCountMean
 from dpkmeans.methods.loop.solver import Run, Trajectory, solve
-from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
+from dpkmeans.methods.loop.stopping import Repeats
+from dpkmeans.methods.lu_shen.zone_sampling import ZoneSampling
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.reproduction.baselines import MAX_STEPS, WHY, Problem, cost, last_means
+from dpkmeans.reproduction.baselines import MAX_STEPS as MOST_STEPS
+from dpkmeans.reproduction.baselines import WHY, Problem, cost, last_means
+from dpkmeans.reproduction.variants import update_of
 
 ROUNDING = 1e-9
+MAX_STEPS = {"truncated Laplace": 200}  # steps of readings that need not come to rest
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,16 @@ class AtFixedPoint:
 def zone_run(
     problem: Problem, strategy: str, epsilon: float, start: FloatArray, seed: int, reading: str = ""
 ) -> ZoneRun:
-    """Algorithm 1 with the same ε for every step and for the release. Zones are not watched with another stop rule."""
-    future = Controller.CLIPPED_PRIOR if reading == "zones kept inside" else Controller.PRIOR
-    update = ZoneSampling(Controller.POSTERIOR if strategy == "posterior" else future)
+    """Algorithm 1 with the same ε for every step and for the release. Zones are watched in the paper's own reading."""
+    update = update_of(problem, strategy, reading)
     step, rng, ledger = Epsilon.of(epsilon), Randomness.with_seed(seed), Ledger()
-    plan, watch = EqualSteps(StepBudget(zone=step), MAX_STEPS), Watch()
-    if reading == "fixed-point stop":
-        stop = AtFixedPoint(problem.engine)
-        end = solve(Run(problem.engine, start, plan, stop, ledger, rng), update)
-    else:
+    plan, watch = EqualSteps(StepBudget(zone=step), MAX_STEPS.get(reading, MOST_STEPS)), Watch()
+    if isinstance(update, ZoneSampling) and reading != "fixed-point stop":
         end, histories = update.run_with_history(problem.engine, start, plan, ledger=ledger, rng=rng)
         watch = watched(start, cost(problem, start), histories)
+    else:
+        stop = AtFixedPoint(problem.engine) if reading == "fixed-point stop" else Repeats()
+        end = solve(Run(problem.engine, start, plan, stop, ledger, rng), update)
     means = last_means(problem, end)
     released = NoisyCountMean(step).centroids(problem.engine, end, ledger=ledger, rng=rng)
     return ZoneRun(end, watch, means, released, float(ledger.spent), ledger.spent.nano)
