@@ -33,8 +33,8 @@ def test_the_examples_in_docstrings_run(module):
     assert found.failed == 0
 
 
-def test_there_are_five_notebooks():
-    assert [path.stem for path in NOTEBOOKS] == ["attack", "explore", "first_fit", "segments", "zones"]
+def test_the_notebooks_are_these():
+    assert [path.stem for path in NOTEBOOKS] == ["attack", "curator", "explore", "first_fit", "segments", "zones"]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

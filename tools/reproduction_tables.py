@@ -55,6 +55,7 @@ def convergence(rows: list[Row], _: str) -> Lines:
     """Convergence degrees, and other readings of a match."""
     others = {
         "share_of_centroids": "share of centroids",
+        "share_within_0_1_percent": "share within 0.1 % (found after the fact)",
         "cost_within_1_percent": "cost within 1 %",
         "same_optimum": "exactly Lloyd's end",
         "ends_at_local_optimum": "ends at a local optimum",
@@ -123,6 +124,35 @@ def readings(rows: list[Row], _: str) -> Lines:
     return lines
 
 
+def datasets(rows: list[Row], _: str) -> Lines:
+    """The paper's table of data sets, beside what was loaded."""
+    lines = [["", "records, paper", "records, here", "features", "clusters"]]
+    return [*lines, *([r["title"], r["paper_records"], r["records"], r["features"], r["clusters"]] for r in rows)]
+
+
+def gaps(rows: list[Row], setting: str) -> Lines:
+    """The mean cost gap of every method, by data set and ε."""
+    here = [row for row in rows if row["setting"] == setting]
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in here))
+    lines = [["", "method", *(f"{float(epsilon):g}" for epsilon in epsilons)]]
+    for title in dict.fromkeys(row["title"] for row in here):
+        for method in dict.fromkeys(row["method"] for row in here):
+            found = {r["epsilon"]: r["gap"] for r in here if r["title"] == title and r["method"] == method}
+            lines.append([title, method, *(f"{float(found[e]):.2g}" if e in found else "–" for e in epsilons)])
+    return lines
+
+
+def lead(rows: list[Row], _: str) -> Lines:
+    """By how much the best baseline's gap exceeds ours, at the smallest and the largest ε."""
+    lines = [["", "lead at the smallest ε", "best baseline", "lead at the largest ε", "best baseline", "grows with ε"]]
+    for title in dict.fromkeys(row["title"] for row in rows):
+        here = [row for row in rows if row["title"] == title]
+        first, last = here[0], here[-1]
+        ends = [part for row in (first, last) for part in (f"{float(row['lead']):.2g}", row["rival"])]
+        lines.append([title, *ends, "yes" if float(last["lead"]) > float(first["lead"]) else "no"])
+    return lines
+
+
 MAKERS: dict[str, Callable[[list[Row], str], Lines]] = {
     "iterations": passes,
     "convergence": convergence,
@@ -130,14 +160,21 @@ MAKERS: dict[str, Callable[[list[Row], str], Lines]] = {
     "theorems": theorems,
     "theorem-3": theorem_3,
     "readings": readings,
+    "datasets": datasets,
+    "gaps": gaps,
+    "lead": lead,
 }
 """What a comment may name: how the table is made. A second word chooses a part of it."""
+
+
+SOURCES = {"theorem-3": "theorems", "gaps": "quality"}
+"""Which file a table is made from, where its name is another."""
 
 
 def table(results: Path, name: str) -> str:
     """One table as Markdown."""
     what, _, part = name.partition(" ")
-    path = results / "tables" / f"{'theorems' if what == 'theorem-3' else what}.csv"
+    path = results / "tables" / f"{SOURCES.get(what, what)}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = MAKERS[what](list(csv.DictReader(file)), part)
     return as_table(header, lines)

@@ -19,6 +19,7 @@ _HOME = {
     "Guarantee": "dpkmeans.core.guarantee",
     "Ledger": "dpkmeans.privacy.ledger",
     "Synopsis": "dpkmeans.synopsis.synopsis",
+    "Transcript": "dpkmeans.methods.lu_shen.transcript",
     "make_synopsis": "dpkmeans.estimator",
     "DurableLedger": "dpkmeans.privacy.durable.ledger",
 }
@@ -41,6 +42,7 @@ __all__ = [
     "Schema",
     "Synopsis",
     "Time",
+    "Transcript",
     "Vector",
     "__version__",
     "make_synopsis",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from dpkmeans.core.unit import Person, Row, Rows
     from dpkmeans.core.vectors import Vector
     from dpkmeans.estimator import DPKMeans, make_synopsis
+    from dpkmeans.methods.lu_shen.transcript import Transcript
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger
     from dpkmeans.synopsis.synopsis import Synopsis

@@ -22,6 +22,8 @@ class Transcript:
     a party can draw only where the zones carry it. On a synopsis it is public. On records it is exact, and publishing
     it gives records away: the paper leaves open how a party could draw without it.
 
+    Guarantee: that of the release; drawing from public zones is post-processing.
+
     >>> import numpy as np
     >>> from dpkmeans import DPKMeans
     >>> X = np.random.default_rng(0).random((2000, 2))
