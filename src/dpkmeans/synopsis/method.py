@@ -22,7 +22,7 @@ from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import ScheduleInput, StepEpsilon, per_step
 from dpkmeans.methods.loop.solver import Run, solve
 from dpkmeans.methods.loop.stopping import Repeats
-from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score
+from dpkmeans.methods.lu_shen.laws import PAPER_LAWS, Laws
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 from dpkmeans.methods.lu_shen.zones import transcript_of
 from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
@@ -57,8 +57,7 @@ class Zoned:
     """How a zone strategy draws on a synopsis: ε_i^(t), q and Pr[P] of the paper. Nothing here is a budget."""
 
     step_epsilon: StepEpsilon = ZONE_EPSILON
-    score: Score = PAPER_SCORE
-    offset: Offset | None = None
+    laws: Laws = PAPER_LAWS
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def converge(
     if method.strategy == "lloyd":
         return to_fixed_point(points, start)
     controller = Controller.POSTERIOR if method.strategy == "posterior" else Controller.CLIPPED_PRIOR
-    update = ZoneSampling(controller, method.zones.score, method.zones.offset)
+    update = ZoneSampling(controller, method.zones.laws)
     released = as_synopsis(points, engine, Ledger(), rng)
     given = ScheduleInput(Epsilon(0), len(start), engine.n_features, float(points.weights.sum()))
     plan = per_step(method.zones.step_epsilon, MAX_ZONE_STEPS).plan(given)
@@ -209,32 +208,24 @@ def synopsis(*, n_records: int | None = None) -> SynopsisMethod:
 
 
 def synopsis_posterior(
-    *,
-    n_records: int | None = None,
-    step_epsilon: StepEpsilon = ZONE_EPSILON,
-    score: Score = PAPER_SCORE,
-    offset: Offset | None = None,
+    *, n_records: int | None = None, step_epsilon: StepEpsilon = ZONE_EPSILON, laws: Laws = PAPER_LAWS
 ) -> SynopsisMethod:
     """The posterior strategy of Lu and Shen on a private synopsis, where it is post-processing.
 
-    `step_epsilon`, `score` and `offset` shape the draws as they do for `posterior`; here they are no budget.
+    `step_epsilon` and `laws` shape the draws as they do for `posterior`; here they are no budget.
     """
-    zones = Zoned(step_epsilon, score, offset)
+    zones = Zoned(step_epsilon, laws)
     return SynopsisMethod("synopsis-posterior", counted(n_records), "posterior", zones=zones)
 
 
 def synopsis_prior(
-    *,
-    n_records: int | None = None,
-    step_epsilon: StepEpsilon = ZONE_EPSILON,
-    score: Score = PAPER_SCORE,
-    offset: Offset | None = None,
+    *, n_records: int | None = None, step_epsilon: StepEpsilon = ZONE_EPSILON, laws: Laws = PAPER_LAWS
 ) -> SynopsisMethod:
     """The prior strategy of Lu and Shen on a private synopsis, where it is post-processing.
 
-    `step_epsilon`, `score` and `offset` shape the draws as they do for `prior`; here they are no budget.
+    `step_epsilon` and `laws` shape the draws as they do for `prior`; here they are no budget.
     """
-    zones = Zoned(step_epsilon, score, offset)
+    zones = Zoned(step_epsilon, laws)
     return SynopsisMethod("synopsis-prior", counted(n_records), "prior", zones=zones)
 
 

@@ -13,7 +13,7 @@ from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BudgetError, MethodError
 from dpkmeans.kernels.zones import largest_angle, sample_pair
-from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score, paper_score
+from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Laws, Offset, Score, paper_score
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.methods.lu_shen.transcript import Transcript
 from dpkmeans.methods.registry import make_method
@@ -124,7 +124,7 @@ def test_a_table_that_does_not_fit_is_refused_before_anything_is_spent(engine, t
 @pytest.mark.parametrize("factory", [posterior, prior])
 def test_another_score_and_another_offset_still_draw_inside_the_zones(engine, factory):
     score = Score(lambda ratio, angle: -(ratio**2), sensitivity=1.0, highest=0.0, name="-delta^2")
-    release = run(factory(score=score, offset=Offset(lambda u: 0.5 + (1 + u) / 5), publish_centroids=True), engine)
+    release = run(factory(laws=Laws(score, Offset(lambda u: 0.5 + (1 + u) / 5)), publish_centroids=True), engine)
     assert release.converged
     for zone in release.transcript:
         assert zone.score == "-delta^2"
@@ -134,7 +134,7 @@ def test_another_score_and_another_offset_still_draw_inside_the_zones(engine, fa
 def test_a_synopsis_takes_the_same_laws_and_stays_proved(engine):
     score = Score(lambda ratio, angle: 1 - ratio, 1.0, 1.0, "1 - delta")
     method = make_method(
-        "synopsis-posterior", step_epsilon=[[0.1, 0.5, 1.0], 2.0], score=score, offset=Offset(lambda u: 0.6 + u / 10)
+        "synopsis-posterior", step_epsilon=[[0.1, 0.5, 1.0], 2.0], laws=Laws(score, Offset(lambda u: 0.6 + u / 10))
     )
     assert method.claim.label == "proved"
     release = run(method, engine, epsilon=1.0)

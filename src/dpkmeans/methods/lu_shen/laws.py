@@ -73,3 +73,14 @@ class Offset:
         if not ((offset > 0.5) & (offset < 1)).all():
             raise MethodError("an offset must lie between 1/2 and 1, or the mean would lie in the sampling zone.")
         return offset
+
+
+@dataclass(frozen=True)
+class Laws:
+    """q and Pr[P]; by default those of the paper's experiments."""
+
+    score: Score = PAPER_SCORE
+    offset: Offset | None = None
+
+
+PAPER_LAWS = Laws()

@@ -11,7 +11,7 @@ from dpkmeans.methods.loop.final_steps import NoisyCountMean
 from dpkmeans.methods.loop.initializers import as_initializer
 from dpkmeans.methods.loop.solver import IterativeMethod
 from dpkmeans.methods.loop.stopping import Repeats, check_max_iter
-from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score
+from dpkmeans.methods.lu_shen.laws import PAPER_LAWS, Laws
 from dpkmeans.methods.lu_shen.zone_sampling import Controller, ZoneSampling
 
 
@@ -31,14 +31,13 @@ def posterior(
     max_iter: int = 300,
     publish_centroids: bool = False,
     publish_means: bool = False,
-    score: Score = PAPER_SCORE,
-    offset: Offset | None = None,
+    laws: Laws = PAPER_LAWS,
 ) -> IterativeMethod:
     """Lu and Shen with past knowledge: zones point to the turned far point. Label `paper`.
 
     `step_epsilon` is one ε, one for each step, or one for each step and cluster; the last step's is kept.
     """
-    update = ZoneSampling(Controller.POSTERIOR, score, offset)
+    update = ZoneSampling(Controller.POSTERIOR, laws)
     published = Published(publish_centroids, publish_means)
     return _lu_shen("posterior", update, step_epsilon, release_epsilon, init, max_iter, published)
 
@@ -51,8 +50,7 @@ def prior(
     max_iter: int = 300,
     publish_centroids: bool = False,
     publish_means: bool = False,
-    score: Score = PAPER_SCORE,
-    offset: Offset | None = None,
+    laws: Laws = PAPER_LAWS,
     clip: bool = False,
 ) -> IterativeMethod:
     """Lu and Shen with past and future knowledge: zones point to the mean one pass ahead. Label `paper`.
@@ -60,7 +58,7 @@ def prior(
     `step_epsilon` is as for `posterior`. `clip=True` keeps each sampling zone inside its convergent zone, which the
     paper's own zone may leave.
     """
-    update = ZoneSampling(Controller.CLIPPED_PRIOR if clip else Controller.PRIOR, score, offset)
+    update = ZoneSampling(Controller.CLIPPED_PRIOR if clip else Controller.PRIOR, laws)
     published = Published(publish_centroids, publish_means)
     return _lu_shen("prior", update, step_epsilon, release_epsilon, init, max_iter, published, {"clip": clip})
 

@@ -17,7 +17,7 @@ from dpkmeans.kernels import zones as kernel
 from dpkmeans.kernels.zones import ZoneHistory, ZoneStep, zone_step
 from dpkmeans.methods.loop.budgets import EqualSteps, StepBudget
 from dpkmeans.methods.loop.solver import Move, Run, Step, Trajectory
-from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Offset, Score
+from dpkmeans.methods.lu_shen.laws import PAPER_LAWS, PAPER_SCORE, Laws, Score
 from dpkmeans.methods.lu_shen.zones import Zones
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
@@ -43,15 +43,14 @@ class Controller(IntEnum):
 class ZoneSampling:
     """Exponential mechanism over (δ, α) in the zone that `controller` points to, in each cluster.
 
-    `score` and `offset` are the paper's q and Pr[P]; without them, those that its experiments use.
+    `laws` are the paper's q and Pr[P]; by default those that its experiments use.
 
     Formal guarantee: none. The set of candidates depends on the exact mean, so the exponential mechanism's bound does
     not apply (docs/guarantees.md). The ledger records what the paper claims: the largest ε of the clusters.
     """
 
     controller: Controller
-    score: Score = PAPER_SCORE
-    offset: Offset | None = None
+    laws: Laws = PAPER_LAWS
     claim: ClassVar[Claim] = Claim.PAPER
 
     def move(self, step: Step, *, ledger: Ledger, rng: Randomness) -> Move:
@@ -63,7 +62,7 @@ class ZoneSampling:
             ahead = later.means(empty=means)
         _spend(ledger, step.budget, len(means), step.number)
         made = self._draw(step.budget, previous, means, ahead, rng.generator)
-        return Move(made.drawn, self.controller.passes, Zones(made.center, made.radius, means, self.score.name))
+        return Move(made.drawn, self.controller.passes, Zones(made.center, made.radius, means, self.laws.score.name))
 
     def _draw(
         self,
@@ -78,13 +77,15 @@ class ZoneSampling:
             return zone_step(int(self.controller), previous, means, ahead, float(budget.zone), generator)
         k = len(means)
         points = kernel.controller_points(int(self.controller), previous, means, ahead, generator)
-        offset = kernel.sample_offset(k, generator) if self.offset is None else self.offset.sample(k, generator)
+        offset = (
+            kernel.sample_offset(k, generator) if self.laws.offset is None else self.laws.offset.sample(k, generator)
+        )
         center, radius = kernel.sampling_zones(means, points, offset)
         epsilons = [float(epsilon) for epsilon in budget.of_zones(k)]
-        return ZoneStep(center, radius, draw_in_zones(means, points, offset, epsilons, self.score, generator))
+        return ZoneStep(center, radius, draw_in_zones(means, points, offset, epsilons, self.laws.score, generator))
 
     def _in_one_call(self, budget: StepBudget) -> bool:
-        return self.score is PAPER_SCORE and self.offset is None and not budget.clusters
+        return self.laws == PAPER_LAWS and not budget.clusters
 
     def run_compiled(self, run: Run) -> Trajectory | None:
         """The whole run, where the engine makes steps by itself and the ledger has no reason to refuse one."""
@@ -113,7 +114,7 @@ class ZoneSampling:
                 _spend(ledger, budget, len(start), end.n_steps + 1)
                 before, counts = end.centroids, history.counts[i][:, None]
                 means = np.where(counts > 0, history.sums[i] / np.maximum(counts, 1.0), before)
-                zones = Zones(history.center[i], history.radius[i], means, self.score.name)
+                zones = Zones(history.center[i], history.radius[i], means, self.laws.score.name)
                 end.add(budget, Move(history.drawn[i], self.controller.passes, zones))
             end.stopped, end.exact = history.stopped, last
             histories.append(history)
