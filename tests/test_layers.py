@@ -33,6 +33,7 @@ LAYERS = (
 UPWARD = {
     ("core/release.py", "storage"): "`Release` saves and loads itself; imported when it does",
     ("core/release.py", "engines"): "`Release` finds the nearest centroid of records; imported when it does",
+    ("core/release.py", "synopsis"): "`Release` repeats its fit on its synopsis for intervals; imported when it does",
     ("core/release.py", "report"): "`Release` shows and writes its report; imported when it does",
     ("methods/registry.py", "synopsis"): "the registry names every method, and one of them is the synopsis",
     ("methods/registry.py", "wide"): "the registry names every method, and one of them is for many features",

@@ -1,7 +1,7 @@
 """Plots of releases with matplotlib: each draws on the given Axes and returns it.
 
 They read releases only, so a plot has the guarantee of what it shows. Without `ax` they draw on pyplot's current
-Axes. `features` chooses the two features to show, by number; by default those in which the centroids differ most.
+Axes. `features` chooses the two features to show, by name or number; by default those in which centroids differ most.
 Needs matplotlib: pip install 'dpkmeans[report]'.
 """
 
@@ -12,20 +12,27 @@ from typing import Any
 
 import numpy as np
 
+from dpkmeans.core.readable import intervals_of
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.report.animation import widest_pair
 from dpkmeans.report.derived import named
-from dpkmeans.report.figures import areas_of, box_outline, show_dates
+from dpkmeans.report.figures import areas_of, box_outline, ellipses, show_dates
 from dpkmeans.report.trajectory import Balls, frames_of
 from dpkmeans.synopsis.kmeans import Explored
+
+MAX_NAMES = 20  # in a hint
+Features = tuple[int | str, int | str]
 
 __all__ = ["budget", "centroids", "explore", "quality", "trajectory", "zones"]
 
 
-def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
+def centroids(
+    release: Release, ax: Any = None, *, features: Features | None = None, level: float | None = 0.95, **options: Any
+) -> Any:
     """Released centroids in two features, inside the public box; areas grow with noisy sizes. More options: scatter.
 
+    Ellipses reach as far as the intervals of `level` do, where the method has intervals; None leaves them out.
     Guarantee: that of `release`, whose centroids have shape (k, d).
 
     >>> from matplotlib.figure import Figure
@@ -37,11 +44,15 @@ def centroids(release: Release, ax: Any = None, *, features: tuple[int, int] | N
     """
     ax, (x, y) = _axes(ax), _pair(release, features)
     ax.scatter(*_flat(release.centroids, x, y), **{"s": areas_of(release), "zorder": 3, **options})
+    found = None if level is None else intervals_of(release, level)
+    if found is not None and y is not None:
+        for ellipse in ellipses(found, x, y, fill=False, edgecolor="black", linewidth=1, zorder=4):
+            ax.add_patch(ellipse)
     _frame(release, ax, x, y)
     return ax
 
 
-def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | None = None, **options: Any) -> Any:
+def trajectory(release: Release, ax: Any = None, *, features: Features | None = None, **options: Any) -> Any:
     """The trajectory of each centroid in two features, from its start to its release (black). More options: plot.
 
     Guarantee: that of `release`; these are the steps of Lloyd's algorithm on the synopsis, or the published transcript.
@@ -69,7 +80,7 @@ def trajectory(release: Release, ax: Any = None, *, features: tuple[int, int] | 
     return ax
 
 
-def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: tuple[int, int] | None = None) -> Any:
+def zones(release: Release, ax: Any = None, *, iteration: int = 1, features: Features | None = None) -> Any:
     """Sampling zones of one iteration (filled), with convergent zones (dashed) and centroids if they are known.
 
     Guarantee: that of `release`; the zones are those of its transcript. Source: the paper, Algorithms 1 and 2.
@@ -182,13 +193,17 @@ def _axes(ax: Any) -> Any:
     return pyplot.gca()
 
 
-def _pair(release: Release, features: tuple[int, int] | None) -> tuple[int, int | None]:
+def _pair(release: Release, features: Features | None) -> tuple[int, int | None]:
     if features is None:
         return widest_pair(release)
-    x, y = features
-    if not 0 <= min(x, y) <= max(x, y) < release.bounds.n_features:
-        raise MethodError(f"features must be two numbers below {release.bounds.n_features}; got {features}.")
-    return x, y
+    names, found = release.names, []
+    for feature in features:
+        if isinstance(feature, str) and names.count(feature) != 1:
+            raise MethodError(f"there is no feature {feature!r}.", hint=f"There are: {', '.join(names[:MAX_NAMES])}.")
+        found.append(names.index(feature) if isinstance(feature, str) else feature)
+    if len(found) != 2 or not 0 <= min(found) <= max(found) < len(names):
+        raise MethodError(f"features must be two names, or two numbers below {len(names)}; got {features}.")
+    return found[0], found[1]
 
 
 def _flat(points: Any, x: int, y: int | None) -> tuple[Any, Any]:

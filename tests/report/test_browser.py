@@ -9,6 +9,7 @@ from tests.report.browser import Watched, chromium
 
 from dpkmeans import Category, Date, DPKMeans, Number
 from dpkmeans.core.epsilon import format_epsilon
+from dpkmeans.core.readable import centroid_rows, size_texts
 from dpkmeans.methods.lu_shen.strategies import posterior
 from dpkmeans.report import write_report
 
@@ -68,10 +69,9 @@ def test_the_tables_have_the_numbers_of_the_release(opened, release):
     rows = opened.page.eval_on_selector_all(
         "section[aria-labelledby=centroids] tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
     )
-    expected = [
-        [str(i), *(f"{x:.6g}" for x in centroid), f"{size:.6g}"]
-        for i, (centroid, size) in enumerate(zip(release.centroids, release.sizes, strict=True))
-    ]
+    found = release.intervals(0.95)
+    cells = zip(centroid_rows(release, None, found), size_texts(release, found), strict=True)
+    expected = [[str(i), *centroid, size] for i, (centroid, size) in enumerate(cells)]
     assert rows == expected
     text = opened.page.inner_text("section[aria-labelledby=budget]")
     assert all(format_epsilon(float(spend.epsilon)) in text for spend in release.spends)

@@ -17,7 +17,14 @@ from rich.table import Table
 from rich.text import Text
 
 from dpkmeans.cli.main import printable
-from dpkmeans.core.readable import centroid_rows, column_names, kinds_of_features, text
+from dpkmeans.core.readable import (
+    INTERVALS_IN_WORDS,
+    centroid_rows,
+    column_names,
+    intervals_of,
+    kinds_of_features,
+    size_texts,
+)
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -112,9 +119,13 @@ def print_release(release: Release) -> None:
     for name, value in rows:
         console.print(Text(f"{name:<17} {printable(value)}"))
     header = ["cluster", *column_names(release)] + ([] if release.sizes is None else ["noisy size"])
-    sizes = [[]] * release.n_clusters if release.sizes is None else [[text(size)] for size in release.sizes]
-    lines = enumerate(zip(centroid_rows(release), sizes, strict=True))
+    found = intervals_of(release)
+    texts = size_texts(release, found)
+    sizes = [[]] * release.n_clusters if texts is None else [[size] for size in texts]
+    lines = enumerate(zip(centroid_rows(release, None, found), sizes, strict=True))
     print_table(header, [[str(i), *centroid, *size] for i, (centroid, size) in lines])
+    if found is not None:
+        print_lines([INTERVALS_IN_WORDS])
 
 
 def _estimate(release: Release) -> str:

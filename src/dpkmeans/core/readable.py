@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpkmeans.core.kinds import OTHER, Boolean, Category, Kind
-from dpkmeans.core.times import Date
+from dpkmeans.core.rounding import number, with_margin
+from dpkmeans.core.times import Date, Time
 from dpkmeans.core.vectors import Vector
-from dpkmeans.errors import FileError
+from dpkmeans.errors import FileError, MethodError
 
 if TYPE_CHECKING:
+    from dpkmeans.core.intervals import Intervals
     from dpkmeans.core.release import Release
 
 MAX_NAME = 60  # characters of a name or a level
+FEW = 4  # clusters and columns of a short text
 MAX_SHARES = 3  # of a category in one cell
 MAX_LEVELS = 20  # listed in one cell
 SIZE = "size"
+INTERVALS_IN_WORDS = (
+    "After ±: how far the exact mean, and the exact number, of the records nearest to a centroid may be from what is "
+    "released, with 95 % confidence."
+)
 
 
 def shortened(name: str) -> str:
@@ -25,22 +36,61 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
 
 
-def text(value: Any, kind: Kind | None = None) -> str:
+def text(value: Any, kind: Kind | None = None, margin: float | None = None) -> str:
     """A value of a described centroid: a number, a date, a share, or the largest shares of a category.
+
+    With a `margin` in the unit of the coordinates, numbers have the digits that it leaves.
 
     >>> text(0.25, Boolean()), text(0.25), text({"N": 0.7, "S": 0.2996, "other": 0.0004})
     ('25 %', '0.25', 'N 70 %, S 30 %')
+    >>> text(0.2512, Boolean(), 0.03), text(82.03, None, 0.2), text({"N": 0.7, "S": 0.3}, None, 0.02)
+    ('25 % ± 3 %', '82.0 ± 0.2', 'N 70 %, S 30 % (± 2 %)')
     """
     if isinstance(value, dict):
         (first, most), *others = [(level, round(100 * share)) for level, share in value.items()][:MAX_SHARES]
         shares = [(first, most), *((level, share) for level, share in others if share)]
-        return ", ".join(f"{shortened(level)} {share} %" for level, share in shares)
+        about = "" if margin is None else f" (± {max(math.ceil(100 * margin - 1e-9), 1)} %)"
+        return ", ".join(f"{shortened(level)} {share} %" for level, share in shares) + about
     if isinstance(kind, Boolean):
-        return f"{round(100 * value)} %"
+        return f"{round(100 * value)} %" if margin is None else with_margin(100 * value, max(100 * margin, 1.0), " %")
     if isinstance(value, list):
         more = ", …" * (len(value) > MAX_SHARES)
-        return f"({', '.join(f'{number:.3g}' for number in value[:MAX_SHARES])}{more})"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return f"({', '.join(f'{one:.3g}' for one in value[:MAX_SHARES])}{more})"
+    if isinstance(kind, Date | Time) and margin is not None:
+        return f"{value} ± {_rounded_up(margin, kind.unit)}"
+    if not isinstance(value, float):
+        return str(value)
+    return number(value) if margin is None else with_margin(value, margin)
+
+
+def _rounded_up(margin: float, unit: str) -> str:
+    """A margin of time in whole units; hours with one decimal.
+
+    >>> _rounded_up(11.2, "day"), _rounded_up(0.31, "hour")
+    ('12 days', '0.4 hours')
+    """
+    steps = 10 if unit == "hour" else 1
+    rounded = math.ceil(margin * steps - 1e-9) / steps
+    return f"{number(rounded)} {unit}{'' if rounded == 1 else 's'}"
+
+
+def intervals_of(release: Release, level: float = 0.95) -> Intervals | None:
+    """The intervals of a release; None for methods that have none."""
+    try:
+        return release.intervals(level)
+    except MethodError:
+        return None
+
+
+def size_texts(release: Release, found: Intervals | None) -> list[str] | None:
+    """The noisy sizes, with margins where there are intervals; None where there are no sizes."""
+    if release.sizes is None:
+        return None
+    if found is None:
+        return [f"{size:,.0f}" for size in release.sizes]
+    margins = np.maximum(found.size_upper - release.sizes, release.sizes - found.size_lower)
+    pairs = zip(release.sizes, margins.tolist(), strict=True)
+    return [with_margin(size, max(margin, 1.0)) for size, margin in pairs]
 
 
 def column_names(release: Release) -> tuple[str, ...]:
@@ -48,16 +98,41 @@ def column_names(release: Release) -> tuple[str, ...]:
     return release.names if release.schema is None else release.schema.names
 
 
-def centroid_rows(release: Release, columns: int | None = None) -> Iterator[list[str]]:
-    """The centroids, one text per column, for at most so many `columns`."""
-    schema = release.schema
+def centroid_rows(release: Release, columns: int | None = None, found: Intervals | None = None) -> Iterator[list[str]]:
+    """The centroids, one text per column, for at most so many `columns`; with margins where intervals are given."""
+    schema, margins = release.schema, _margins(release, found)
     if schema is None:
-        for centroid in release.centroids[:, :columns].tolist():
-            yield [text(value) for value in centroid]
+        for centroid, margin in zip(release.centroids[:, :columns].tolist(), margins, strict=True):
+            yield [text(value, None, off) for value, off in zip(centroid, margin[:columns], strict=True)]
         return
-    for centroid in release.centroids.tolist():
-        shown = list(zip(schema.columns, schema.readable(centroid).values(), strict=True))[:columns]
-        yield [text(value, column.kind) for column, value in shown]
+    for centroid, margin in zip(release.centroids.tolist(), margins, strict=True):
+        shown, j, row = list(schema.readable(centroid).values())[:columns], 0, []
+        for column, value in zip(schema.columns, shown, strict=False):
+            m = len(column.coordinates)
+            row.append(text(value, column.kind, None if found is None else max(margin[j : j + m], default=0.0)))
+            j += m
+        yield row
+
+
+def _margins(release: Release, found: Intervals | None) -> list[list[Any]]:
+    """How far the farther end of each interval is from its centroid, (k, d); None in all places without intervals."""
+    if found is None:
+        return [[None] * release.bounds.n_features] * release.n_clusters
+    farther: list[list[Any]] = np.maximum(found.upper - release.centroids, release.centroids - found.lower).tolist()
+    return farther
+
+
+def few_lines(release: Release) -> str:
+    """What `repr` shows: method, shape and guarantee, then the first centroids in their first columns."""
+    names, found = column_names(release), intervals_of(release)
+    k, d, sizes = release.n_clusters, len(names), size_texts(release, found)
+    what = ("feature" if release.schema is None else "column") + "s" * (d > 1)
+    lines = [f"<Release of {release.method}: {k} centroid{'s' * (k > 1)}, {d} {what}>", release.summary()]
+    for i, row in enumerate(islice(centroid_rows(release, FEW, found), FEW)):
+        cells = [f"{shortened(name)} {cell}" for name, cell in zip(names, row, strict=False)]
+        cells += ["…"] * (d > FEW) + ([] if sizes is None else [f"noisy size {sizes[i]}"])
+        lines.append(f"{i}: {', '.join(cells)}")
+    return "\n".join(lines + [f"and {k - FEW} more"] * (k > FEW))
 
 
 @dataclass(frozen=True)
@@ -115,7 +190,6 @@ def kinds_of_features(release: Release) -> list[Kind | None]:
 def to_frame(release: Release) -> Any:
     """See `Release.to_frame`."""
     try:
-        import numpy as np
         import pandas as pd
     except ImportError:
         raise FileError("A data frame needs pandas. Install it with: pip install pandas") from None

@@ -17,6 +17,7 @@ from dpkmeans.core.cost import Cost
 from dpkmeans.core.epsilon import Spend
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.identity import Identity
+from dpkmeans.core.intervals import Intervals
 from dpkmeans.core.schema import Schema
 
 
@@ -154,9 +155,33 @@ class Release:
 
         return predict(self, open_for(self, X, engine))
 
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """For each released cell an interval for the exact mean (k, d) and the exact number (k,) of its records.
+
+        Its records are those, clipped to the box, whose nearest released centroid it is; where there are none, there is
+        no mean. The intervals follow from the known noise and the clipping, by repeating the method on the released
+        synopsis. Guarantee: that of the release; nothing is spent. How often they hold: docs/uncertainty.md.
+
+        >>> import numpy as np
+        >>> from dpkmeans import DPKMeans
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> found = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.intervals(0.95)
+        >>> found.lower.shape, bool((found.size_lower <= found.size_upper).all())
+        ((3, 2), True)
+        """
+        from dpkmeans.synopsis.intervals import intervals
+
+        return intervals(self, level)
+
     def summary(self) -> str:
         """The guarantee in one sentence."""
         return self.cost.statement(self.guarantee)
+
+    def __repr__(self) -> str:
+        """A few lines: method, shape, guarantee, and the first centroids with what the noise leaves of their digits."""
+        from dpkmeans.core.readable import few_lines
+
+        return few_lines(self)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

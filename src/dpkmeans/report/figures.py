@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.core.readable import kinds_of_features, text
+from dpkmeans.core.intervals import Intervals
+from dpkmeans.core.readable import intervals_of, kinds_of_features, text
 from dpkmeans.core.release import Release
 from dpkmeans.core.times import Date, Time
 from dpkmeans.report.derived import cost_unit, costs_of, evenly_spaced
@@ -57,6 +58,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
     centroids = release.centroids[:MAX_MARKS]
     d = centroids.shape[1]
     lower, upper = release.bounds.lower, release.bounds.upper
+    found = intervals_of(release) if d > 1 and len(centroids) == release.n_clusters else None
     pairs = [(0, None)] if d == 1 else [(i, j) for i in range(d) for j in range(i + 1, d)]
     areas = areas_of(release)[: len(centroids)] / (1 if len(pairs) == 1 else 2)
 
@@ -77,11 +79,15 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
                 axes.plot([lower[0], upper[0]], [0, 0], color=ink.faint, linestyle="--")
                 axes.set_yticks([])
                 continue
+            if found is not None:
+                for ellipse in ellipses(found, i, j, fill=False, edgecolor=ink.text, linewidth=0.8, zorder=4):
+                    axes.add_patch(ellipse)
             axes.set_ylabel(names[j], parse_math=False)
             show_dates(axes.yaxis, release, j)
             axes.plot(*box_outline(release, i, j), color=ink.faint, linestyle="--", linewidth=1)
 
     sizes = " Areas grow with the noisy sizes." if release.sizes is not None else ""
+    sizes += "" if found is None else " Ellipses: where the exact means of the cells lie, by the intervals above."
     shown = names[0] if d == 1 else f"{names[0]} and {names[1]}" if d == 2 else "all pairs of features"
     return _picture(
         draw,
@@ -230,6 +236,14 @@ def box_outline(release: Release, x: int, y: int) -> tuple[list[float], list[flo
     lower, upper = release.bounds.lower, release.bounds.upper
     across = [lower[x], upper[x], upper[x], lower[x], lower[x]]
     return across, [lower[y], lower[y], upper[y], upper[y], lower[y]]
+
+
+def ellipses(found: Intervals, x: int, y: int, **style: Any) -> list[Any]:
+    """An ellipse per cluster with the intervals of two features as its axes, for matplotlib."""
+    from matplotlib.patches import Ellipse
+
+    middle, width = (found.lower + found.upper) / 2, found.upper - found.lower
+    return [Ellipse((m[x], m[y]), w[x], w[y], **style) for m, w in zip(middle, width, strict=True)]
 
 
 def show_dates(axis: Any, release: Release, feature: int) -> None:

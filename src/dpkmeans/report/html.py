@@ -14,7 +14,16 @@ from typing import Any
 from dpkmeans.core.conversion import pure_as_rho
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import MEANING
-from dpkmeans.core.readable import box_rows, centroid_rows, column_names, has_shares, shortened
+from dpkmeans.core.readable import (
+    INTERVALS_IN_WORDS,
+    box_rows,
+    centroid_rows,
+    column_names,
+    has_shares,
+    intervals_of,
+    shortened,
+    size_texts,
+)
 from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
 from dpkmeans.core.unit import Row, Rows
@@ -82,7 +91,7 @@ def _content(release: Release) -> dict[str, Any]:
         convergence += [costs_picture(release)]
     if release.transcript:
         convergence.append(radii_picture(release))
-    rows = explored(release)
+    rows, found = explored(release), intervals_of(release)
     return {
         "release": release,
         "label": label,
@@ -92,7 +101,9 @@ def _content(release: Release) -> dict[str, Any]:
         "summary": release.summary(),
         "odds": _odds(release),
         "names": shown_names,
-        "centroids": list(islice(centroid_rows(release, MAX_FEATURES), max_rows)),
+        "centroids": list(islice(centroid_rows(release, MAX_FEATURES, found), max_rows)),
+        "sizes": size_texts(release, found),
+        "intervals": None if found is None else INTERVALS_IN_WORDS,
         "hidden": _hidden(release, max_rows),
         "shares": has_shares(release),
         "box": list(islice(box_rows(release), MAX_BOUNDS)),

@@ -6,7 +6,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dpkmeans.core.readable import centroid_rows, column_names, text
+from dpkmeans.core.readable import INTERVALS_IN_WORDS, centroid_rows, column_names, intervals_of, size_texts
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -21,12 +21,14 @@ def fragment(release: Release) -> str:
     names = column_names(release)
     k, d = release.n_clusters, len(names)
     head = ["cluster", *names[:MAX_COLUMNS]] + ([] if release.sizes is None else ["noisy size"])
-    rows = []
-    for i, centroid in enumerate(islice(centroid_rows(release, MAX_COLUMNS), MAX_ROWS)):
-        cells = [*centroid, *([] if release.sizes is None else [text(release.sizes[i])])]
+    found = intervals_of(release)
+    sizes, rows = size_texts(release, found), []
+    for i, centroid in enumerate(islice(centroid_rows(release, MAX_COLUMNS, found), MAX_ROWS)):
+        cells = [*centroid, *([] if sizes is None else [sizes[i]])]
         rows.append(f'<tr><th scope="row">{i}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>')
     of = "features" if release.schema is None else "columns"
     more = "" if k <= MAX_ROWS and d <= MAX_COLUMNS else f"<p>A part of {k} centroids with {d} {of}.</p>"
+    more += "" if found is None else f"<p>{INTERVALS_IN_WORDS}</p>"
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     colour = _COLOURS[release.guarantee.label]
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -74,13 +74,18 @@ def recentre(
         engine.answer(Residuals(centroids, radius)), ledger=ledger, rng=rng, label=label
     )
     counts, sums = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
-    deviation = np.sqrt(cube_variance(engine.n_features)) / float(epsilon)
+    moves = shrunk_moves(counts, sums, radius, np.sqrt(cube_variance(engine.n_features)) / float(epsilon))
+    return Recentred(engine.bounds.clip_unit(centroids + moves), radius, np.maximum(counts, 0.0))
+
+
+def shrunk_moves(counts: FloatArray, sums: FloatArray, radius: FloatArray, deviation: float) -> FloatArray:
+    """Noisy means (k, d) of clipped residuals, shrunk by signal to noise; sums are in radii, with this `deviation`."""
     n = np.maximum(counts, 1.0)[:, None]
     move = np.clip(sums / n, -1.0, 1.0) * radius
     noise = np.sum((radius * deviation / n) ** 2, axis=1)
     signal = np.maximum(np.sum(move**2, axis=1), 1e-300)
     trust = np.maximum(1.0 - SHRINK * noise / signal, 0.0) * (counts > TRUSTED_DEVIATIONS * deviation)
-    return Recentred(engine.bounds.clip_unit(centroids + trust[:, None] * move), radius, np.maximum(counts, 0.0))
+    return np.asarray(trust[:, None] * move)
 
 
 def extrapolate(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, share: float) -> FloatArray:

@@ -162,3 +162,16 @@ MIN_SIZE = 0.05  # of the records of an average cluster; only a lighter one is
 RECORDS_PER_CLUSTER = 4.0  # N·ε per feature and cluster; fewer clusters where there is less
 RECORDS_PER_TWO = 16.0  # N·ε per feature; with less there is one cluster (8 and 12 on 13 problems)
 MIN_SPARE_SIGNAL = 3.0  # signal per feature; with less, a centroid on a tree is the mean of all (16 problems)
+
+# docs/uncertainty.md; chosen on the problems of the public seed, by `python benchmarks/intervals.py --choose`
+INTERVAL_SPENDS = ("grid: counts", "tree: leaves", "signs: means", "signs: middle")  # labels; what points come from
+INTERVAL_REPETITIONS = 16  # runs on the synopsis behind a scale
+INTERVAL_PASSES = 60  # Lloyd passes of a run, at most
+INTERVAL_REST = 1e-7  # of the unit box; a smaller move ends a run
+INTERVAL_WEIGHTS = 1.5  # times the noise of counts (1 left the scales of weak signals 1.5 times too small)
+INTERVAL_PLACES = 1.5  # sides of a cell in which a point may lie (0.5 and 1 left them 2 and 1.5 times too small)
+INTERVAL_CLEAR = 1.0  # deviations of a count, below which a cell may be anywhere
+INTERVAL_RADIUS = 0.25  # of the unit box; to which residuals were clipped where the release does not say it
+INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.3), "tree": (1.7, 2.0), "hyperplanes": (3.6, 2.3)}  # coordinates, sizes
+INTERVAL_FACTORS = {"tree": (1.4, 1.5), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
+INTERVAL_GRID_FACTORS = ((2.3, -0.45, 0.4), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b

@@ -1,0 +1,114 @@
+"""Coverage of `release.intervals(0.95)`: the share of exact means and sizes of released cells that lie in them.
+
+Run with `python benchmarks/intervals.py --fits 300`, or a part of it: `--sets s1,house --epsilons 0.1,1`. Every fit has
+new noise. The factors in `synopsis/settings.py` were chosen by `python benchmarks/intervals.py --choose 150`, on random
+problems of the public seed, none of which is among the sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for those who run this by its path
+
+from dpkmeans.core.exact import reveal
+from dpkmeans.core.release import Release
+from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.errors import WeakSignalWarning
+from dpkmeans.methods.registry import make_method
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
+from problems import PUBLIC_SEED, Workload, load, random_problem
+
+SETS = "s1,house,adult6,lifesci,far,unequal"
+EPSILONS = "0.1,0.5,1.0"
+MAX_NUMBERS = 150_000  # of a random problem, records times features
+
+
+def fit(engine: MemoryEngine, k: int, epsilon: float) -> Release:
+    return make_method("synopsis").run(engine, k, ledger=Ledger(epsilon), rng=Randomness.secure())
+
+
+def exact(engine: MemoryEngine, release: Release) -> tuple[np.ndarray, np.ndarray]:
+    """Means (k, d) in the units of the data, NaN where there is no record, and sizes (k,) of the released cells."""
+    cells = reveal(engine.cell_statistics(engine.bounds.unit_of(release.centroids)), why="a benchmark")
+    counts = np.asarray(cells.counts, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return engine.bounds.from_unit(np.asarray(cells.sums) / counts[:, None]), counts
+
+
+def covered(engine: MemoryEngine, release: Release) -> tuple[np.ndarray, np.ndarray, float]:
+    """Whether each coordinate and each size lies in its interval, and the median width, in sides of the box."""
+    means, sizes = exact(engine, release)
+    found = release.intervals(0.95)
+    known = ~np.isnan(means)
+    inside = ((found.lower <= means) & (means <= found.upper))[known]
+    width = np.median((found.upper - found.lower) / np.asarray(release.bounds.widths))
+    return inside, (found.size_lower <= sizes) & (sizes <= found.size_upper), float(width)
+
+
+def judge(w: Workload, epsilon: float, fits: int) -> str:
+    engine = MemoryEngine.of_records(w.X, w.box, n_threads=1)
+    began = time.perf_counter()
+    results = [covered(engine, fit(engine, w.k, epsilon)) for _ in range(fits)]
+    coordinates, sizes = (np.concatenate([result[i] for result in results]).mean() for i in (0, 1))
+    width, seconds = np.median([result[2] for result in results]), (time.perf_counter() - began) / fits
+    return f"{w.name:10s} {epsilon:4.1f} {coordinates:11.3f} {sizes:8.3f} {width:8.4f} {fits:5d} {seconds:8.2f}"
+
+
+def choose(problems: int, fits: int) -> None:
+    """For random problems, by how much the margins would have to grow to hold 95 % of the coordinates, of the sizes."""
+    found: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    for number in range(problems):
+        w = random_problem(PUBLIC_SEED, number)
+        if w.X.size > MAX_NUMBERS:
+            continue
+        engine = MemoryEngine.of_records(w.X, w.box, n_threads=1)
+        for epsilon in map(float, EPSILONS.split(",")):
+            if len(w.X) * epsilon / w.k < max(10, 4 * w.X.shape[1]):
+                continue  # the fit warns that no clusters can be told from noise
+            needed, size_needed = [], []
+            for _ in range(fits):
+                release = fit(engine, w.k, epsilon)
+                (means, sizes), at = exact(engine, release), release.intervals(0.95)
+                half, size_half = (at.upper - at.lower) / 2, (at.size_upper - at.size_lower) / 2
+                z = np.abs(release.centroids - means) / np.maximum(half, 1e-12)
+                needed.append(z[~np.isnan(z)])
+                size_needed.append(np.abs(np.array(release.sizes) - sizes) / np.maximum(size_half, 1e-12))
+            kind = str(release.parameters["synopsis"]), release.certificate.step is not None
+            pair = tuple(float(np.quantile(np.concatenate(n), 0.95)) for n in (needed, size_needed))
+            found.setdefault(kind, []).append(pair)
+            shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}, epsilon {epsilon:g}"
+            print(f"  {w.name}: {shape}, {kind[0]}{', re-centred' * kind[1]}: {pair[0]:.2f} {pair[1]:.2f}", flush=True)
+    for kind, pairs in sorted(found.items()):
+        middle = np.median(np.array(pairs), axis=0)
+        print(f"{kind[0]}{', re-centred' * kind[1]}: {len(pairs)} cells, medians {middle[0]:.2f} and {middle[1]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("--epsilons", default=EPSILONS)
+    parser.add_argument("--fits", type=int, default=300)
+    parser.add_argument(
+        "--choose", type=int, default=0, help="random problems of the public seed, in place of the sets"
+    )
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", WeakSignalWarning)
+    if options.choose:
+        choose(options.choose, options.fits)
+        return
+    print(f"{'set':10s} {'eps':>4s} {'coordinates':>11s} {'sizes':>8s} {'width':>8s} {'fits':>5s} {'s a fit':>8s}")
+    for name in options.sets.split(","):
+        for epsilon in map(float, options.epsilons.split(",")):
+            print(judge(load(name), epsilon, options.fits), flush=True)
+
+
+if __name__ == "__main__":
+    main()

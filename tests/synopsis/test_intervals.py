@@ -1,0 +1,120 @@
+"""Intervals around released centroids and sizes: what they hold, and from what they are computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpkmeans import DPKMeans, Release, Rows, make_synopsis
+from dpkmeans.errors import MethodError, WeakSignalWarning
+
+CENTERS = np.array([[20.0, 20.0], [80.0, 25.0], [50.0, 80.0]])
+
+
+def records(seed=5):
+    rng = np.random.default_rng(seed)
+    return np.clip(np.concatenate([rng.normal(c, 6.0, (1500, 2)) for c in CENTERS]), 0, 100)
+
+
+def fit(X, seed, **options):
+    return DPKMeans(3, **{"epsilon": 0.5, "bounds": (0, 100), "guarantee": "none", **options}, random_state=seed).fit(X)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return fit(records(), 0).release_
+
+
+def test_most_exact_means_and_sizes_lie_in_them_and_half_as_wide_would_not_do():
+    X, inside, half, sizes = records(), [], [], []
+    for seed in range(20):  # seeded: it fails always or never
+        release = fit(X, seed).release_
+        labels = release.predict(X)
+        means = np.stack([X[labels == c].mean(axis=0) for c in range(3)])
+        found, counts = release.intervals(0.95), np.bincount(labels, minlength=3)
+        inside.append((found.lower <= means) & (means <= found.upper))
+        half.append(np.abs(means - release.centroids) <= (found.upper - found.lower) / 8)
+        sizes.append((found.size_lower <= counts) & (counts <= found.size_upper))
+    assert np.mean(inside) >= 0.92
+    assert np.mean(sizes) >= 0.92
+    assert np.mean(half) < 0.85
+
+
+def test_a_model_file_gives_the_same_intervals_and_a_higher_level_wider_ones(release, tmp_path):
+    release.save(tmp_path / "model.json")
+    again, here = Release.load(tmp_path / "model.json").intervals(), release.intervals(0.95)
+    assert np.array_equal(again.lower, here.lower)
+    assert np.array_equal(again.size_upper, here.size_upper)
+    wide, narrow = release.intervals(0.99), release.intervals(0.5)
+    assert (wide.upper - wide.lower > here.upper - here.lower).all()
+    assert (narrow.upper - narrow.lower < here.upper - here.lower).all()
+    assert (narrow.size_upper - narrow.size_lower < here.size_upper - here.size_lower).all()
+
+
+def test_they_stay_in_the_box_and_sizes_at_or_above_zero(release):
+    with pytest.warns(WeakSignalWarning):
+        weak = fit(records()[::30], 1, epsilon=0.1).release_
+    for found in (release.intervals(), weak.intervals()):
+        assert (found.lower >= 0).all()
+        assert (found.upper <= 100).all()
+        assert (found.size_lower >= 0).all()
+
+
+def test_less_noise_gives_narrower_intervals_and_rows_of_persons_wider_ones():
+    X = records()
+    width = [np.median(r.upper - r.lower) for r in (fit(X, 3, epsilon=e).release_.intervals() for e in (0.5, 5.0))]
+    assert width[1] < width[0] / 2
+    persons = fit(X, 3, epsilon=5.0, unit=Rows(10)).release_.intervals()
+    assert np.median(persons.upper - persons.lower) > 2 * width[1]
+
+
+@pytest.mark.parametrize("features", [1, 4, 6, 18])
+def test_every_kind_of_synopsis_has_them_with_and_without_a_step_on_the_records(features):
+    rng = np.random.default_rng(1)
+    X = np.clip(
+        rng.random((2, features))[rng.integers(2, size=4000)] + 0.05 * rng.standard_normal((4000, features)), 0, 1
+    )
+    options = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 0, "guarantee": "none"}
+    released = [
+        DPKMeans(2, **options).fit(X).release_,
+        make_synopsis(X, n_clusters=2, **options).fit(2, random_state=0),
+    ]
+    assert [one.certificate.step is None for one in released] == [False, True]
+    for one in released:
+        found = one.intervals()
+        assert found.lower.shape == (2, features)
+        assert (found.lower <= one.centroids).all()
+        assert (one.centroids <= found.upper).all()
+        assert np.isfinite(found.upper - found.lower).all()
+
+
+def test_deviations_that_a_method_releases_are_used_as_they_are(release):
+    parameters = {"centroid_deviation": np.full((3, 2), 2.0).tolist(), "size_deviation": [10.0] * 3}
+    told = replace(release, certificate=None, parameters=parameters)
+    found = told.intervals(0.95)
+    assert np.allclose(found.upper - told.centroids, 1.96 * 2.0, rtol=1e-3)
+    assert np.allclose(found.size_upper - np.array(told.sizes), 19.6, rtol=1e-3)
+    with pytest.raises(MethodError, match="do not fit"):
+        replace(told, parameters={**parameters, "size_deviation": [1.0]}).intervals()
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, "much", None])
+def test_what_is_no_level_is_refused(release, level):
+    with pytest.raises(MethodError, match="between 0 and 1"):
+        release.intervals(level)
+
+
+def test_a_method_that_does_not_say_how_far_its_noise_reaches_has_none():
+    with pytest.raises(MethodError, match="no intervals"):
+        fit(records(), 0, method="su").release_.intervals()
+
+
+def test_the_short_text_has_the_digits_that_the_noise_leaves(release):
+    lines = repr(release).splitlines()
+    assert len(lines) == 5
+    assert "3 centroids, 2 features" in lines[0]
+    assert lines[1] == release.summary()
+    assert lines[2].startswith("0: feature 0 ")
+    assert lines[2].count(" ± ") == 3
