@@ -4,7 +4,8 @@ Sets: sentence embeddings (a file `embeddings384.npz` in the folder of data sets
 a cube with 16 features, and scikit-learn's handwritten digits. Runs are unseeded, and the number of records is private.
 A row shows the median over the runs, except for `integral`, the integral of the mean cost per record over epsilon by
 the trapezoid rule. `explained` is (cost of one cluster - cost)/(cost of one cluster - best cost); `ratio` is the cost
-over the best one. The best cost is that of scikit-learn's KMeans with ten starts.
+over the best one. The best cost is that of scikit-learn's KMeans with ten starts. `--peers` puts other people's methods
+beside it, where they can be imported: see benchmarks/peers.py.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+from benchmarks.peers import Peer, available
 from benchmarks.problems import cube16
 
 from dpkmeans.core.ball import Ball
@@ -46,6 +48,11 @@ class Problem:
     score: str
     wanted: dict[float, float]
     delta: float = DELTA
+
+    @cached_property
+    def engine(self) -> MemoryEngine:
+        """The records, on the grid once."""
+        return MemoryEngine.of_records(self.X, self.bounds)
 
 
 def embeddings(k: int, wanted: dict[float, float]) -> Problem:
@@ -104,48 +111,70 @@ def best_cost(problem: Problem) -> float:
     return float(KMeans(problem.k, n_init=10, random_state=0).fit(problem.X).inertia_)
 
 
-def costs(problem: Problem, method: Method, ledger: Callable[[], Ledger], runs: int) -> Iterator[float]:
-    engine = MemoryEngine.of_records(problem.X, problem.bounds)
-    for _ in range(runs):
-        release = method.run(engine, problem.k, ledger=ledger(), rng=Randomness.secure())
-        yield cost_of(problem.X, release.centroids)
+Fit = Callable[[Problem, float], np.ndarray]
+"""Centroids (k, d) of one unseeded run at an epsilon."""
 
 
-def rows(problem: Problem, runs: int, with_pure: bool) -> Iterator[tuple[str, str, float, float, float | None, float]]:
-    """Name, epsilon, score, what is wanted, the score of pure epsilon, and CPU seconds a fit."""
+def with_gaussian_noise(problem: Problem, epsilon: float) -> np.ndarray:
+    return _fit(problem, gaussian(), Ledger(epsilon, delta=problem.delta))
+
+
+def with_pure_epsilon(problem: Problem, epsilon: float) -> np.ndarray:
+    return _fit(problem, synopsis(), Ledger(epsilon))
+
+
+def _fit(problem: Problem, method: Method, ledger: Ledger) -> np.ndarray:
+    return method.run(problem.engine, problem.k, ledger=ledger, rng=Randomness.secure()).centroids
+
+
+def others_of(with_pure: bool, with_peers: bool) -> dict[str, Fit]:
+    """What stands beside our own, by the title of its column; says what is missing."""
+    others: dict[str, Fit] = {"pure ε": with_pure_epsilon} if with_pure else {}
+    found, missing = available() if with_peers else ([], [])
+    for peer in found:
+
+        def fit(problem: Problem, epsilon: float, peer: Peer = peer) -> np.ndarray:
+            return peer.fit(problem.X, problem.k, epsilon, problem.delta, problem.bounds)
+
+        others[peer.name] = fit
+    print(*missing, sep="\n", end="\n" if missing else "")
+    return others
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of one problem at an epsilon: the score, what is wanted, CPU seconds a fit, and the scores of others."""
+
+    epsilon: str
+    ours: float
+    wanted: float
+    seconds: float
+    others: tuple[float, ...]
+
+
+def rows(problem: Problem, runs: int, others: Iterable[Fit]) -> Iterator[Row]:
     n, best = len(problem.X), best_cost(problem)
     one = float(((problem.X - problem.X.mean(axis=0)) ** 2).sum())
-    name = f"{problem.name}, k = {problem.k}"
 
-    def scores(epsilon: float, method: Method, pure: bool) -> np.ndarray:
-        def ledger() -> Ledger:
-            return Ledger(epsilon) if pure else Ledger(epsilon, delta=problem.delta)
-
-        found = np.array(list(costs(problem, method, ledger, runs)))
+    def scores(fit: Fit, epsilon: float) -> np.ndarray:
+        found = np.array([cost_of(problem.X, fit(problem, epsilon)) for _ in range(runs)])
         return (one - found) / (one - best) if problem.score == "explained" else found / best
 
-    def both(score: Callable[[Method, bool], float]) -> tuple[float, float, float | None]:
-        before = time.process_time()
-        ours = score(gaussian(), False)
-        seconds = (time.process_time() - before) / runs
-        return ours, seconds, score(synopsis(), True) if with_pure else None
+    def integral(fit: Fit, epsilon: float) -> float:
+        means = [float(scores(fit, epsilon).mean()) * best / n for epsilon in GRID_OF_EPSILONS]
+        return float(np.trapezoid(means, GRID_OF_EPSILONS))
 
-    if problem.score == "integral":
+    def median(fit: Fit, epsilon: float) -> float:
+        return float(np.median(scores(fit, epsilon)))
 
-        def integral(method: Method, pure: bool) -> float:
-            means = [float(scores(epsilon, method, pure).mean()) * best / n for epsilon in GRID_OF_EPSILONS]
-            return float(np.trapezoid(means, GRID_OF_EPSILONS))
-
-        ours, seconds, other = both(integral)
-        yield name, "all", ours, problem.wanted[0.0], other, seconds / len(GRID_OF_EPSILONS)
-        return
+    score, fits = (integral, len(GRID_OF_EPSILONS)) if problem.score == "integral" else (median, 1)
     for epsilon, wanted in problem.wanted.items():
-
-        def median(method: Method, pure: bool, epsilon: float = epsilon) -> float:
-            return float(np.median(scores(epsilon, method, pure)))
-
-        ours, seconds, other = both(median)
-        yield name, f"{epsilon:g}", ours, wanted, other, seconds
+        before = time.process_time()
+        ours = score(with_gaussian_noise, epsilon)
+        seconds = (time.process_time() - before) / runs / fits
+        yield Row(
+            f"{epsilon:g}" if fits == 1 else "all", ours, wanted, seconds, tuple(score(f, epsilon) for f in others)
+        )
 
 
 def speed(rounds: int = 3) -> None:
@@ -193,17 +222,21 @@ def fresh(n_problems: int) -> None:
         print(f"| {d} | {n} | {k} | {epsilon:g} | {signal:.3g} | {ratios[0]:.4g} | {ratios[1]:.4g} |", flush=True)
 
 
-def main(names: Iterable[str], runs: int, with_pure: bool) -> None:
-    print("| set | score | ε | reached | wanted | pure ε | CPU s |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+def main(names: Iterable[str], runs: int, others: dict[str, Fit]) -> None:
+    titles = ["set", "score", "ε", "reached", "wanted", *others, "CPU s"]
+    print(f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}", sep="\n")
     for name in names:
         problem = PROBLEMS[name]()
-        for title, epsilon, ours, wanted, other, seconds in rows(problem, runs, with_pure):
-            pure = "" if other is None else f"{other:.4g}"
-            print(
-                f"| {title} | {problem.score} | {epsilon} | {ours:.4g} | {wanted:g} | {pure} | {seconds:.2f} |",
-                flush=True,
-            )
+        for row in rows(problem, runs, others.values()):
+            cells = [
+                f"{problem.name}, k = {problem.k}",
+                problem.score,
+                row.epsilon,
+                f"{row.ours:.4g}",
+                f"{row.wanted:g}",
+            ]
+            cells += [*(f"{other:.4g}" for other in row.others), f"{row.seconds:.2f}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -213,6 +246,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
+    parser.add_argument("--peers", action="store_true", help="other people's methods beside it, where importable")
     parser.add_argument("--speed", action="store_true", help="CPU time of one large fit beside scikit-learn, alone")
     parser.add_argument("--fresh", type=int, default=0, help="so many random sets, one run each, beside pure epsilon")
     given = parser.parse_args()
@@ -222,4 +256,4 @@ if __name__ == "__main__":
     elif given.fresh:
         fresh(given.fresh)
     else:
-        main(given.names or PROBLEMS, given.runs, given.pure)
+        main(given.names or PROBLEMS, given.runs, others_of(given.pure, given.peers))
