@@ -34,7 +34,8 @@ def test_the_examples_in_docstrings_run(module):
 
 
 def test_the_notebooks_are_these():
-    assert [path.stem for path in NOTEBOOKS] == ["attack", "curator", "explore", "first_fit", "segments", "zones"]
+    stems = ["attack", "curator", "embeddings", "explore", "first_fit", "segments", "zones"]
+    assert [path.stem for path in NOTEBOOKS] == stems
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -46,15 +47,16 @@ def test_the_notebooks_run_from_top_to_bottom(notebook, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_of_a_notebook_is_the_notebook():
+@pytest.mark.parametrize(("name", "outputs"), [("segments", 8), ("embeddings", 5)])
+def test_the_page_of_a_notebook_is_the_notebook(name, outputs):
     from tools.notebook_page import cells_of, page, without_outputs
 
-    cells = cells_of((DOCS / "notebooks" / "segments.py").read_text("utf-8"))
-    written = (DOCS / "segments.md").read_text("utf-8")
-    assert without_outputs(written) == page("segments", cells, [""] * len(cells)), (
-        "run: python tools/notebook_page.py segments"
+    cells = cells_of((DOCS / "notebooks" / f"{name}.py").read_text("utf-8"))
+    written = (DOCS / f"{name}.md").read_text("utf-8")
+    assert without_outputs(written) == page(name, cells, [""] * len(cells)), (
+        f"run: python tools/notebook_page.py {name}"
     )
-    assert written.count("```text") >= 8  # and it shows what the cells print
+    assert written.count("```text") >= outputs  # and it shows what the cells print
 
 
 def test_every_page_is_in_the_navigation_and_every_link_leads_somewhere():
