@@ -28,10 +28,9 @@ from dpkmeans.methods.loop.initializers import SpherePacking
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from fresh import fresh_seed, judge, summary
+from fresh import METHOD, Judgement, summary
 from problems import Workload, load
 
-METHOD = "synopsis"
 BASELINES = ("su", "blum", "dwork", "gupt", "privgene", "eugkm", "su-hybrid", "no data")
 # Medians that throwaway prototypes reached, by data set and epsilon, with as many digits as count.
 TARGETS = {
@@ -120,11 +119,18 @@ def run_hard(runs: int, only: str) -> None:
 
 
 def run_fresh(options: argparse.Namespace) -> None:
-    seed = fresh_seed() if options.seed is None else options.seed
+    judgement = Judgement.begin(options.json, options.seed)
     epsilons = [float(e) for e in options.epsilons.split(",")]
-    cells = judge(seed, range(options.fresh), epsilons, options.runs, lambda line: print(line, file=sys.stderr))
-    print(summary(cells))
-    print(f"seed {seed}")
+    if not options.summary:
+        judgement.go_on(
+            options.fresh,
+            epsilons,
+            options.runs or 3,
+            lambda line: print(line, file=sys.stderr, flush=True),
+            options.json,
+        )
+    print(f"{judgement.done} problems; " + summary(judgement.cells))
+    print(f"seed {judgement.seed}")
 
 
 def main() -> None:
@@ -132,7 +138,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(TARGETS))
     parser.add_argument("--epsilons", default="0.1,0.5,1.0")
     parser.add_argument("--methods", default=",".join((METHOD, *BASELINES)))
-    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=0, help="by default 30, and 3 of random problems")
     parser.add_argument("--baseline-runs", type=int, default=0, help="runs of the baselines; by default --runs")
     parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, which is slow")
     parser.add_argument("--leave-out", default="", help="what takes too long, as in privgene@blobs64,privgene@blobs10")
@@ -141,14 +147,16 @@ def main() -> None:
         "--hard", action="store_true", help="only the default, on sets that are hard for one reason each"
     )
     parser.add_argument("--fresh", type=int, default=0, help="so many random problems that no choice has seen")
+    parser.add_argument("--summary", action="store_true", help="of the random problems that the --json file holds")
     parser.add_argument("--seed", type=int, default=None, help="of the random problems; secret by default")
     options = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignalWarning)
+    if options.fresh or options.summary:
+        run_fresh(options)
+        return
+    options.runs = options.runs or 30
     if options.hard:
         run_hard(options.runs, "" if options.sets == ",".join(TARGETS) else options.sets)
-        return
-    if options.fresh:
-        run_fresh(options)
         return
     methods = options.methods.split(",")
     print(f"{'set':9s} {'eps':>4s} {'target':>7s} " + " ".join(f"{m:>9s}" for m in (*methods, "lloyd")))

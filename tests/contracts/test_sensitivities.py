@@ -32,6 +32,7 @@ from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.tree_cells import leaf_counts
 from dpkmeans.synopsis.zoom import cells_a_side, records_in, records_within
 from dpkmeans.synopsis.zoom import rectangles as candidates
 
@@ -98,6 +99,11 @@ def nested_boxes(rng, box):
     return lambda records: records_within(engine_of(records, box).answer(query))
 
 
+def counted_leaves(rng, box):
+    query = made.leaves(rng, box)
+    return lambda records: leaf_counts(engine_of(records, box).answer(query.cells), query)
+
+
 QUESTIONS = {
     "number of records": (
         lambda rng, box: lambda records: engine_of(records, box).count(),
@@ -111,6 +117,7 @@ QUESTIONS = {
     "grid cells": (asked(made.grid_cells), {"l1", "l2_squared", "linf", "columns"}),
     "halvings": (asked(made.halvings), {"l1", "l2_squared", "linf", "columns"}),
     "leaves": (asked(made.leaves), {"l1", "l2_squared", "linf", "columns", "gap"}),
+    "counts of leaves": (counted_leaves, {"l1", "l2_squared", "linf", "columns"}),
     "sides": (asked(made.sides), {"l1", "l2_squared", "linf", "columns"}),
     "spread": (asked(made.spread), {"l1", "l2_squared", "linf", "columns"}),
     "shells": (asked(made.shells), {"l1", "l2_squared", "linf", "columns"}),

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.kmeans import (
-    assign,
-    best_start,
-    pad_with_uniform,
-    simplified_silhouette,
-    to_fixed_point,
-    with_mean,
-)
-from dpkmeans.synopsis.weighted_points import WeightedPoints
+from dpkmeans.synopsis.kmeans import assign, best_start, pad, simplified_silhouette, to_fixed_point, with_mean
+from dpkmeans.synopsis.weighted_points import Near, WeightedPoints
 
 
 def some_points(m: int, d: int, seed: int = 0, *, kind: str = "random") -> WeightedPoints:
@@ -35,7 +28,7 @@ def test_every_start_ends_at_a_fixed_point_and_no_pass_raises_the_cost(kind, m, 
     if kind == "grid" and d > 3:
         m, d = 81, 4
     for seed, k in itertools.product(range(4), (1, 2, 3, 7)):
-        points = pad_with_uniform(some_points(m, d, seed, kind=kind), k, np.ones(d), np.random.default_rng(seed))
+        points = pad(some_points(m, d, seed, kind=kind), k, np.ones(d), np.random.default_rng(seed), None)
         end = to_fixed_point(points, best_start(points, k, np.random.default_rng(seed)))
         labels, sizes = assign(points, end.centroids)
         means = np.stack([np.bincount(labels, points.weights * x, minlength=k) for x in points.points.T], axis=1)
@@ -77,16 +70,31 @@ def test_a_weight_counts_like_as_many_points():
     assert weighted.costs == pytest.approx(repeated.costs)
 
 
+@pytest.mark.parametrize(
+    "near", [None, Near(np.array([0.05, 0.01]), np.array([0.5, 0.1])), Near(np.zeros(2), np.ones(2))]
+)
 @pytest.mark.parametrize("k", [1, 5, 40, 3000])
-def test_too_few_places_are_filled_up_to_k_distinct_ones_of_almost_no_weight(k):
+def test_too_few_places_are_filled_up_to_k_distinct_ones_of_almost_no_weight(k, near):
     box = np.array([1.0, 0.2])
     points = WeightedPoints(np.array([[0.1, 0.1], [0.5, 0.1], [0.1, 0.1]]), np.array([3.0, 4.0, 5.0]))
-    filled = pad_with_uniform(points, k, box, np.random.default_rng(0))
+    filled = pad(points, k, box, np.random.default_rng(0), near)
     assert len(np.unique(filled.points, axis=0)) >= k
     assert filled.weights.sum() == pytest.approx(12.0)
     assert ((filled.points >= 0) & (filled.points <= box)).all()
     start = best_start(filled, k, np.random.default_rng(0))
     assert len(np.unique(start, axis=0)) == k
+
+
+def test_centroids_to_spare_lie_where_records_may_be_given_the_noise():
+    """One noisy mean in 30 features and 19 more places: the nearest is on average closer to the exact mean."""
+    rng, gains = np.random.default_rng(0), []
+    near = Near(np.full(30, 0.02), np.full(30, 0.05))
+    for _ in range(40):
+        exact = 0.3 + 0.4 * rng.random(30)
+        noisy = WeightedPoints((exact + 0.02 * rng.standard_normal(30))[None, :], np.ones(1))
+        squares = ((pad(noisy, 20, np.ones(30), rng, near).points - exact) ** 2).sum(axis=1)
+        gains.append(squares.min() / squares[0])
+    assert np.mean(gains) < 0.93  # 1 if they lie anywhere
 
 
 def test_very_many_clusters_take_seconds_and_not_hours():

@@ -83,7 +83,7 @@ def test_a_fit_makes_a_few_passes_and_says_how_many(name, n_records, d):
     assert set(counting.asked) <= {"answer", "count"}
     assert release.n_passes == len(counting.asked) == len(release.spends)
     zooms = sum(label.startswith("zoom") for label in (spend.label for spend in release.spends))
-    assert zooms <= (0 if name in ("eugkm", "su-hybrid") else 3 if d <= 2 else 6)
+    assert zooms <= (0 if name in ("eugkm", "su-hybrid") else 4 if d <= 2 else 7)
     assert release.n_passes - zooms <= (4 if d < 16 else 8)
 
 

@@ -5,10 +5,12 @@ import pytest
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.tree import Tree, cube_variance
+from dpkmeans.synopsis.tree import Tree, cube_variance, leaves_of
+from dpkmeans.synopsis.tree_cells import Halvings, leaf_counts
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import NoisyTotal
 
@@ -68,3 +70,28 @@ def test_no_more_leaves_than_the_cap():
 
 def test_the_variance_of_an_entry_is_that_of_cube_noise():
     assert cube_variance(1) == pytest.approx((2 + 1) * (2 + 2) / 3)  # D = 2
+
+
+@pytest.mark.parametrize("n", [0, 1, 3000])
+@pytest.mark.parametrize("d", [1, 6, 60])
+def test_leaves_that_are_only_counted_lie_in_their_middles_and_cost_the_same(n, d):
+    X = 0.2 * np.random.default_rng(0).random((n, d))
+    points, ledger = built(X, Bounds.of((0, 1), d), tree=Tree(offsets=False))
+    assert [spend.label for spend in ledger.spends] == ["tree: shape", "tree: counts"]
+    assert float(ledger.spent) == 1.0
+    assert (points.weights > 0).all()
+    scaled = points.points * 2**20
+    assert (scaled == np.rint(scaled)).all()  # middles of cells of at most 19 halvings
+    if n == 3000:
+        assert points.weights.sum() == pytest.approx(3000, rel=0.01)
+
+
+def test_counts_of_leaves_are_those_of_the_records_in_them():
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 2))
+    cells = Halvings(np.ones(2), 4)
+    leaves = leaves_of(cells, np.array([1, 2, 2]), np.array([0, 2, 3]))
+    engine = MemoryEngine.of_records(X, Bounds.of((0, 1), 2), n_threads=1)
+    counts = reveal(leaf_counts(engine.answer(cells), leaves), why="a test")[:, 0]
+    left, low = X[:, 0] < 0.5, X[:, 1] < 0.5
+    assert counts.tolist() == [left.sum(), (~left & low).sum(), (~left & ~low).sum()]

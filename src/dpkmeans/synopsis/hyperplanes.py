@@ -27,7 +27,7 @@ from dpkmeans.synopsis.recentre import learn_radius, recentre
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import Asked, View
-from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.weighted_points import Built, Near, NoisyTotal, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,14 @@ class Hyperplanes:
         wanted_k, k = k, fewer(k - self.spare, n * float(paid) / d) if self.spare else k
         seen = view.squeezed()
         if k == 1:
-            mean = self._middle(seen, epsilon, ledger=ledger, rng=rng)
-            return Built(WeightedPoints(seen.place(mean[None, :]), np.array([n])), signal=1)
+            mean = self._middle(seen, epsilon, total, ledger=ledger, rng=rng)
+            near = _near(view, d, n * float(epsilon))
+            return Built(WeightedPoints(seen.place(mean[None, :]), np.array([n])), signal=1, near=near)
         if middle is None:
             wanted = math.sqrt(cube_variance(d)) / (settings.MIDDLE_DEVIATION * n * float(epsilon))
             middle_epsilon = epsilon.share(min(max(self.middle_share, wanted), settings.MAX_MIDDLE_SHARE))
-            middle, left = self._middle(seen, middle_epsilon, ledger=ledger, rng=rng), epsilon - middle_epsilon
+            middle = self._middle(seen, middle_epsilon, total, ledger=ledger, rng=rng)
+            left = epsilon - middle_epsilon
         spread_epsilon, radius_epsilon = left.share(self.spread_share), left.share(self.radius_share)
         sides_epsilon = left.share(self.sides_share)
         means_epsilon = left - spread_epsilon - radius_epsilon - sides_epsilon
@@ -93,7 +95,8 @@ class Hyperplanes:
         moved = recentre(seen, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
         weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)
         found = WeightedPoints.of(seen.place(moved.centroids), weights)
-        return Built(with_mean(found) if len(found.points) < wanted_k else found, signal=k)
+        near = _near(view, d, n * float(means_epsilon) / k)
+        return Built(with_mean(found) if len(found.points) < wanted_k else found, signal=k, near=near)
 
     def _known_middle(self, view: View) -> FloatArray | None:
         """The mean that a zoom has released already, in coordinates of the squeezed view, if it is good enough."""
@@ -102,14 +105,18 @@ class Hyperplanes:
             return None
         return view.squeezed().into(view.mean.place)
 
-    def _middle(self, view: Asked, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> FloatArray:
+    def _middle(
+        self, view: Asked, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> FloatArray:
         """The noisy mean of all records, shrunk towards the middle of the box."""
         half = view.bounds.unit_box / 2
         one = Residuals(half[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
         noisy = LInfLaplace(epsilon).release(view.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0] / UNIT
-        count = max(float(noisy[0]), 1.0)
+        entry = cube_variance(view.n_features) / float(epsilon) ** 2
+        both = (float(noisy[0]) * total.variance + total.value * entry) / (total.variance + entry)
+        count = max(both, 1.0)  # of two released numbers of records, by inverse variances
         offset = np.clip(noisy[1:] / count, -1.0, 1.0)
-        variance = cube_variance(view.n_features) / float(epsilon) ** 2 / count**2
+        variance = entry / count**2
         trust = max(0.0, 1.0 - variance / max(float(np.mean(offset**2)), 1e-300))
         return np.asarray(half + trust * offset * half)
 
@@ -132,6 +139,11 @@ class Hyperplanes:
         )
         distance = (float(noisy[0, 0]) / UNIT - 1 / float(epsilon)) / n
         return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
+
+
+def _near(view: View, d: int, records: float) -> Near:
+    """Around a mean with so many records times ε behind it."""
+    return Near(min(math.sqrt(cube_variance(d)) / records, 1.0) * view.half, view.half)
 
 
 def fewer(k: int, paid: float) -> int:

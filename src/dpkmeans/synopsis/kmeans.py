@@ -12,11 +12,14 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import PublishedZone
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.synopsis.settings import (
+    MAX_PAD,
     MAX_PASSES,
     MAX_SWAP_WORK,
     MAX_WORK,
     MIN_CLEAR,
     MIN_SIZE,
+    PAD_GAIN,
+    PAD_SPREAD,
     PADDING_WEIGHT,
     PASSES_PER_START,
     PRUNINGS,
@@ -25,7 +28,7 @@ from dpkmeans.synopsis.settings import (
     SWAPS_PER_CLUSTER,
     TYPICAL_PASSES,
 )
-from dpkmeans.synopsis.weighted_points import NoisyCells, WeightedPoints
+from dpkmeans.synopsis.weighted_points import Near, NoisyCells, WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,31 @@ class Explored:
     sizes: tuple[float, ...]
 
 
-def pad_with_uniform(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator) -> WeightedPoints:
-    """Add uniform points of almost no weight if there are too few points for k distinct centroids."""
+def pad(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generator, near: Near | None) -> WeightedPoints:
+    """Add points of almost no weight if there are too few for k distinct centroids: `near` the others, or anywhere.
+
+    A centroid more can only lower the cost. The best place for it is where records may be, given what is known: a
+    point that stands for many records is off by its noise, and they are spread around it. Distances grow in equal
+    steps of their logarithm from the noise, shortened by what the nearest of so many directions gains in d features.
+    """
     missing = k - len(np.unique(points.points, axis=0))
     if missing <= 0:
         return points
-    extra = rng.random((missing, len(box))) * box
-    weights = np.full(missing, PADDING_WEIGHT * points.weights.sum() / missing)
+    if near is None:
+        return _with_padding(points, rng.random((missing, len(box))) * box)
+    wide = near.deviation > 0
+    ratio = max([1.0, *(PAD_SPREAD * near.half[wide] / near.deviation[wide]).tolist()])
+    longer = np.array([math.pow(ratio, i / max(missing - 1, 1)) for i in range(missing)])[:, None]
+    away = np.minimum(longer * near.deviation, np.maximum(PAD_SPREAD * near.half, near.deviation))
+    shorter = min(math.sqrt(PAD_GAIN * math.log(max(missing, 2)) / max(int(wide.sum()), 1)), MAX_PAD)
+    heaviest = points.points[np.argsort(-points.weights, kind="stable")]
+    middles = heaviest[np.arange(missing) % len(heaviest)]
+    extra = np.clip(middles + shorter * away * rng.standard_normal((missing, len(box))), 0.0, box)
+    return pad(_with_padding(points, extra), k, box, rng, None)  # where some of them fell together
+
+
+def _with_padding(points: WeightedPoints, extra: FloatArray) -> WeightedPoints:
+    weights = np.full(len(extra), PADDING_WEIGHT * points.weights.sum() / len(extra))
     return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
 
 
@@ -187,7 +208,7 @@ def explore(
     points: WeightedPoints, k: int, bounds: Bounds, rng: np.random.Generator, restarts: int = RESTARTS
 ) -> Explored:
     """What the synopsis says about `k` clusters; the cost is in squared units, after scaling."""
-    filled = pad_with_uniform(points, k, bounds.unit_box, rng)
+    filled = pad(points, k, bounds.unit_box, rng, None)
     end = to_fixed_point(filled, best_start(filled, k, rng, restarts))
     sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
     return Explored(k, end.costs[-1] * bounds.longest_side**2, simplified_silhouette(filled, end), sizes)

@@ -30,7 +30,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad_with_uniform, to_fixed_point
+from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
 from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import (
@@ -84,15 +84,15 @@ class SynopsisMethod:
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
         """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
-        spends_before, plan, cells, signal = len(ledger.spends), None, None, n_clusters
+        spends_before, plan, cells, near, signal = len(ledger.spends), None, None, None, n_clusters
         if isinstance(engine, Synopsis):
             points, kind, ledger, spends_before = engine.data, engine.kind, Ledger(), 0
         else:
             built, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
-            points, cells, signal = built.points, built.cells, built.signal
+            points, cells, near, signal = built.points, built.cells, built.near, built.signal
             kind = type(plan.builder).__name__.lower()
         signal = min(n_clusters, signal, len(np.unique(points.points, axis=0)))
-        points = pad_with_uniform(points, n_clusters, engine.bounds.unit_box, rng.generator)
+        points = pad(points, n_clusters, engine.bounds.unit_box, rng.generator, near)
         points, start = cluster(points, cells, n_clusters, rng.generator)
         end = converge(points, start, engine, self, rng)
         centroids, step, sizes = end.centroids, None, end.sizes

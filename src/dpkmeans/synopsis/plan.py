@@ -13,7 +13,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.tree import Tree
+from dpkmeans.synopsis.tree import Tree, cube_variance
 
 Builder = Grid | Tree | Hyperplanes
 
@@ -37,6 +37,11 @@ def least_signal(n_features: int) -> float:
     return max(settings.MIN_SIGNAL, settings.RECORDS_PER_CLUSTER * n_features)
 
 
+def mean_deviation(paid: float, n_features: int) -> float:
+    """Of the mean of all records, in half sides, if N·ε is `paid` for it: the noise of one of 1 + d entries over N."""
+    return math.sqrt(cube_variance(n_features)) / max(paid, 1e-9)
+
+
 def make_plan(
     epsilon: Epsilon, n_records: float, k: int, n_features: int, *, zoom: Epsilon | None = None, recentre: bool = True
 ) -> Plan:
@@ -47,7 +52,11 @@ def make_plan(
     signal = n_records * float(epsilon if zoom is None else epsilon + zoom) / k
     weak = signal / max(n_features, 1) < settings.MIN_MEANS_SIGNAL
     least = settings.MIN_ALWAYS_HYPERPLANE_FEATURES if weak else settings.MIN_HYPERPLANE_FEATURES
+    deviation = mean_deviation(signal * k, n_features)
+    counted = Tree(shape_share=settings.COUNTED_SHAPE_SHARE, offsets=False, spare=1)
     if n_features >= least:
+        if deviation > settings.MAX_OFFSET_DEVIATION:
+            return Plan(counted, epsilon, None)
         builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE, spare=1) if weak else Hyperplanes()
         if not recentre or weak:
             return Plan(builder, epsilon, None)
@@ -63,7 +72,8 @@ def make_plan(
     tree_signal = max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * n_features)
     if not recentre or signal < (grid_signal if as_grid else tree_signal):
         spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0
-        return Plan(Grid() if as_grid else Tree(spare=spare), epsilon, None, reach=reach)
+        tree = counted if deviation * settings.FEW_LEAVES > settings.MAX_OFFSET_DEVIATION else Tree(spare=spare)
+        return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
         return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)

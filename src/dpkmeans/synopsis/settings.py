@@ -47,6 +47,11 @@ MIN_TREE_DEPTH, MAX_TREE_DEPTH = 10, 20  # halvings
 EXTRA_TREE_DEPTH = 6  # halvings beyond log2(N·ε)
 OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides; 1/3 if it were uniform
 
+# #counts-alone
+MAX_OFFSET_DEVIATION = 0.3  # half sides; where a mean has more noise, leaves are counted and nothing else (25 problems)
+FEW_LEAVES = 3  # leaves; on a tree, a mean of so large a part of all records
+COUNTED_SHAPE_SHARE = 0.7  # of ε, for the shape of a tree whose leaves are only counted (0.3, 0.5, 0.85 on 14 problems)
+
 # #hyperplanes
 MIDDLE_SHARE, MAX_MIDDLE_SHARE = 0.07, 0.5  # of ε
 MIDDLE_DEVIATION = 0.1  # half sides; a larger share is spent on the middle where it would be noisier than this
@@ -140,6 +145,13 @@ MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller
 MAX_ZOOMS = 3  # rounds
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
 
+# #widening
+WIDEN_SIGNAL = 60.0  # N·ε times the share of ε for the counts around a box, within the limits below
+MIN_WIDEN_SHARE, MAX_WIDEN_SHARE = 0.005, 0.025  # of ε
+MAX_WIDEN_DEVIATION = 0.08  # of the records; with noisier counts a box is left as it is
+MAX_OUTSIDE = 0.1  # of the records; a box that leaves more outside is widened
+OUTSIDE_DOUBT = 1.0  # deviations of the noise by which it may seem to be more
+
 # #rings
 BORDER = 1 / 3  # of a half side of a view, into which all that lies outside is squeezed
 BORDER_DOUBT = 2.0  # deviations of a mean by which a point in the border is drawn in
@@ -164,7 +176,13 @@ RECORDS_PER_TWO = 16.0  # N·ε per feature; with less there is one cluster (8 a
 MIN_SPARE_SIGNAL = 3.0  # signal per feature; with less, a centroid on a tree is the mean of all (16 problems)
 
 # docs/uncertainty.md; chosen on the problems of the public seed, by `python benchmarks/intervals.py --choose`
-INTERVAL_SPENDS = ("grid: counts", "tree: leaves", "signs: means", "signs: middle")  # labels; what points come from
+INTERVAL_SPENDS = (  # labels; what points come from
+    "grid: counts",
+    "tree: leaves",
+    "tree: counts",
+    "signs: means",
+    "signs: middle",
+)
 INTERVAL_REPETITIONS = 16  # runs on the synopsis behind a scale
 INTERVAL_PASSES = 60  # Lloyd passes of a run, at most
 INTERVAL_REST = 1e-7  # of the unit box; a smaller move ends a run
@@ -175,3 +193,8 @@ INTERVAL_RADIUS = 0.25  # of the unit box; to which residuals were clipped where
 INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.3), "tree": (1.7, 2.0), "hyperplanes": (3.6, 2.3)}  # coordinates, sizes
 INTERVAL_FACTORS = {"tree": (1.4, 1.5), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((2.3, -0.45, 0.4), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
+
+# #centroids-to-spare
+PAD_GAIN = 1.2  # the largest of m normal numbers squared is about 1.2 ln m on average, m from 5 to 100
+MAX_PAD = 0.8  # deviations; a centroid to spare is placed at most so far from a noisy one, where the records are near
+PAD_SPREAD = 0.4  # half sides, and where they are spread as far as a usual box

@@ -32,7 +32,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import codec
 from dpkmeans.storage.identity import check_digest, check_unchanged, decode_identity, encode_identity
 from dpkmeans.storage.json_files import read_versioned, write_json
-from dpkmeans.synopsis.kmeans import Explored, explore, pad_with_uniform
+from dpkmeans.synopsis.kmeans import Explored, explore, pad
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 KIND = "dpkmeans synopsis"
@@ -191,7 +191,7 @@ class Synopsis:
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Exact[FloatArray]:
         """`n` different points, drawn by weight, shape (n, d)."""
-        data = pad_with_uniform(self.data, n, self.bounds.unit_box, rng)
+        data = pad(self.data, n, self.bounds.unit_box, rng, None)
         rows = rng.choice(len(data.points), size=n, replace=False, p=data.weights / data.weights.sum())
         return Exact(data.points[rows])
 

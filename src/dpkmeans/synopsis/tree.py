@@ -12,20 +12,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpkmeans._typing import IntArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import LInfLaplace, PrivTreeSplits
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
-from dpkmeans.synopsis.consistency import blend
+from dpkmeans.synopsis.consistency import blend, project
 from dpkmeans.synopsis.kmeans import condense, with_mean
 from dpkmeans.synopsis.posterior import posterior_means
 from dpkmeans.synopsis.residual_queries import UNIT
-from dpkmeans.synopsis.tree_cells import Halvings, Leaves
-from dpkmeans.synopsis.view import View
-from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
+from dpkmeans.synopsis.tree_cells import Halvings, Leaves, leaf_counts
+from dpkmeans.synopsis.view import SqueezedView, View
+from dpkmeans.synopsis.weighted_points import Built, Near, NoisyTotal, WeightedPoints
+
+MIN_WEIGHT = 1e-9  # records, to divide by
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Tree:
     leaves_per_cluster: int = settings.TREE_LEAVES_PER_CLUSTER
     max_depth: int = settings.MAX_TREE_DEPTH
     offset_variance: float = settings.OFFSET_VARIANCE
+    offsets: bool = True  # whether leaves say where in them the records lie; if not, they are counted with less noise
     spare: int = 0  # places among the k that are left for the mean of all
 
     passes = 2
@@ -46,7 +49,7 @@ class Tree:
     def build(
         self, view: View, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
     ) -> Built:
-        """The means of the leaves, in the engine's unit coordinates."""
+        """The means of the leaves, or their middles, in the engine's unit coordinates."""
         seen = view.squeezed()
         shape_epsilon = epsilon.share(self.shape_share)
         leaf_epsilon = epsilon - shape_epsilon
@@ -57,20 +60,56 @@ class Tree:
             seen.answer(cells), ledger=ledger, rng=rng, label="tree: shape"
         )
         leaves = leaves_of(cells, depths, prefixes)
-        noisy = LInfLaplace(leaf_epsilon).release(seen.answer(leaves), ledger=ledger, rng=rng, label="tree: leaves")
+        ask = self._means if self.offsets else self._counts
+        found, deviation = ask(seen, leaves, leaf_epsilon, total, ledger=ledger, rng=rng)
+        near = Near(np.average(deviation, axis=0, weights=found.weights + MIN_WEIGHT), view.half)
+        found = WeightedPoints.of(found.points, found.weights)
+        if self.spare and k > self.spare:
+            found = with_mean(condense(found, k - self.spare, rng.generator))
+        return Built(found, signal=k, near=near)
+
+    def _means(
+        self,
+        seen: SqueezedView,
+        leaves: Leaves,
+        epsilon: Epsilon,
+        total: NoisyTotal,
+        *,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> tuple[WeightedPoints, FloatArray]:
+        """The mean of each leaf with its weight, and how far the records' mean may be from it, (leaves, d)."""
+        noisy = LInfLaplace(epsilon).release(seen.answer(leaves), ledger=ledger, rng=rng, label="tree: leaves")
         counts, offsets = noisy[:, 0] / UNIT, noisy[:, 1:] / UNIT
-        variance = cube_variance(view.n_features) / float(leaf_epsilon) ** 2
-        owner = np.zeros(len(counts), np.int64)
-        blended = blend(counts, np.array([total.value]), owner, variance, total.variance)
-        weights = posterior_means(blended, 1 / float(leaf_epsilon), total.value, 1 + view.n_features)
-        n = np.maximum(weights, 1e-9)[:, None]
+        variance = cube_variance(seen.n_features) / float(epsilon) ** 2
+        blended = _blended(counts, total, variance)
+        weights = posterior_means(blended, 1 / float(epsilon), total.value, 1 + seen.n_features)
+        n = np.maximum(weights, MIN_WEIGHT)[:, None]
         trust = self.offset_variance / (self.offset_variance + variance / n**2)
         moved = leaves.center + np.clip(offsets / n, -1.0, 1.0) * trust * leaves.half
         points = seen.place(moved, settings.BORDER_DOUBT * np.sqrt(variance) / n * leaves.half)
-        found = WeightedPoints.of(points, weights)
-        if self.spare and k > self.spare:
-            found = with_mean(condense(found, k - self.spare, rng.generator))
-        return Built(found, signal=k)
+        return WeightedPoints(points, weights), np.sqrt((1 - trust) * self.offset_variance) * leaves.half
+
+    def _counts(
+        self,
+        seen: SqueezedView,
+        leaves: Leaves,
+        epsilon: Epsilon,
+        total: NoisyTotal,
+        *,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> tuple[WeightedPoints, FloatArray]:
+        """The middle of each leaf with its weight, and how far records may be from it, (leaves, d)."""
+        exact = leaf_counts(seen.answer(leaves.cells), leaves)
+        noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label="tree: counts")[:, 0]
+        weights = project(_blended(noisy.astype(np.float64), total, 2 / float(epsilon) ** 2))
+        return WeightedPoints(seen.place(leaves.center), weights), leaves.half / math.sqrt(3)
+
+
+def _blended(counts: FloatArray, total: NoisyTotal, variance: float) -> FloatArray:
+    """Noisy counts of leaves (m,) moved towards the released number of all records."""
+    return blend(counts, np.array([total.value]), np.zeros(len(counts), np.int64), variance, total.variance)
 
 
 def leaves_of(cells: Halvings, depths: IntArray, prefixes: IntArray) -> Leaves:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray, LabelArray
+from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
@@ -142,3 +143,13 @@ def _add_leaves(
                 steps[w] = np.rint(min(max(offset, -1.0), 1.0) * UNIT)
             for w in range(n_real):
                 table[leaves[w], 1 + j] += np.int64(steps[w])
+
+
+def leaf_counts(table: Exact[IntArray], leaves: Leaves) -> Exact[IntArray]:
+    """How many records each leaf holds, (leaves, 1), from the counts of the smallest cells.
+
+    A record is in one cell, and a cell in one leaf: one count changes, by 1.
+    """
+    counts = np.zeros((len(leaves.center), 1), np.int64)
+    np.add.at(counts[:, 0], leaves.leaf_of, reveal(table, why="stays exact")[:, 0])
+    return Exact(counts, Sensitivity.of_row((1,)))

@@ -36,12 +36,24 @@ class NoisyCells:
 
 
 @dataclass(frozen=True)
+class Near:
+    """How far records may be from the points of a synopsis: deviation of the noise and half sides of the view, (d,)."""
+
+    deviation: FloatArray
+    half: FloatArray
+
+
+@dataclass(frozen=True)
 class Built:
-    """A synopsis, for how many clusters it has signal, and the noisy cells behind it if clusters are tested on them."""
+    """A synopsis, for how many clusters it has signal, and the noisy cells behind it if clusters are tested on them.
+
+    `near` says where to put centroids where there are fewer points than clusters.
+    """
 
     points: WeightedPoints
     signal: int
     cells: NoisyCells | None = None
+    near: Near | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import LInfLaplace, PermuteAndFlip
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid_cells import GridCells, positions
@@ -63,7 +63,41 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
         spent = (before - ledger.remaining).nano / budget.epsilon.nano
         if not again or spent > limit:
             break
-    return view
+    return view if view.whole else _widened(view, budget, ledger=ledger, rng=rng)
+
+
+def _widened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
+    """The view, or a wider one around the same place if many records lie outside it.
+
+    A choice by records less a price gives up small clusters for a dense one. Noisy counts of the boxes around the view
+    say how many records each leaves outside; the smallest that leaves few is taken.
+    """
+    share = budget.share(settings.WIDEN_SIGNAL, settings.MIN_WIDEN_SHARE, settings.MAX_WIDEN_SHARE)
+    epsilon = budget.epsilon.share(share)
+    deviation = math.sqrt(2) / (float(epsilon) * budget.n)  # of one count, as a part of all
+    if deviation > settings.MAX_WIDEN_DEVIATION:
+        return view
+    box, center, half = view.engine.bounds.unit_box, view.center, view.half
+    wide = half > 0
+    reach = float((np.maximum(center, box - center)[wide] / half[wide]).max())
+    steps = max(math.ceil(math.log2(reach)), 1)
+    scales = np.ldexp(1.0, np.arange(steps, -1, -1))
+    noisy = Laplace(epsilon).release(
+        view.engine.answer(Shells(center, scales[:, None] * half)), ledger=ledger, rng=rng, label="zoom: outside"
+    )[:, 0]
+    for step in range(steps, -1, -1):
+        outer, inner = noisy[:step].sum() / budget.n, 1 - noisy[step:].sum() / budget.n
+        by_outer, by_inner = step * deviation**2, (steps + 1 - step) * deviation**2 + (budget.deviation / budget.n) ** 2
+        outside = (outer * by_inner + inner * by_outer) / (by_outer + by_inner)
+        doubt = math.sqrt(by_outer * by_inner / (by_outer + by_inner))
+        if outside <= settings.MAX_OUTSIDE + settings.OUTSIDE_DOUBT * doubt:
+            break
+    if step == steps:
+        return view
+    if step == 0:
+        return replace(View.of(view.engine), mean=view.mean)
+    lower, upper = np.clip(center - scales[step] * half, 0.0, box), np.clip(center + scales[step] * half, 0.0, box)
+    return view.part(lower, upper)
 
 
 def log2(values: FloatArray) -> FloatArray:
