@@ -45,6 +45,7 @@ MIN_LEAF_LIMIT = 1024  # leaves; the limit grows with k: noise takes time to dra
 TREE_LEAVES_PER_CLUSTER = 24  # leaves
 MIN_TREE_DEPTH, MAX_TREE_DEPTH = 10, 20  # halvings
 EXTRA_TREE_DEPTH = 6  # halvings beyond log2(N·ε)
+MIN_WEIGHT = 1e-9  # records of a leaf, to divide by
 OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides; 1/3 if it were uniform
 
 # #counts-alone

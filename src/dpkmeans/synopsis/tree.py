@@ -27,8 +27,6 @@ from dpkmeans.synopsis.tree_cells import Halvings, Leaves, leaf_counts
 from dpkmeans.synopsis.view import SqueezedView, View
 from dpkmeans.synopsis.weighted_points import Built, Near, NoisyTotal, WeightedPoints
 
-MIN_WEIGHT = 1e-9  # records, to divide by
-
 
 @dataclass(frozen=True)
 class Tree:
@@ -62,7 +60,7 @@ class Tree:
         leaves = leaves_of(cells, depths, prefixes)
         ask = self._means if self.offsets else self._counts
         found, deviation = ask(seen, leaves, leaf_epsilon, total, ledger=ledger, rng=rng)
-        near = Near(np.average(deviation, axis=0, weights=found.weights + MIN_WEIGHT), view.half)
+        near = Near(np.average(deviation, axis=0, weights=found.weights + settings.MIN_WEIGHT), view.half)
         found = WeightedPoints.of(found.points, found.weights)
         if self.spare and k > self.spare:
             found = with_mean(condense(found, k - self.spare, rng.generator))
@@ -84,7 +82,7 @@ class Tree:
         variance = cube_variance(seen.n_features) / float(epsilon) ** 2
         blended = _blended(counts, total, variance)
         weights = posterior_means(blended, 1 / float(epsilon), total.value, 1 + seen.n_features)
-        n = np.maximum(weights, MIN_WEIGHT)[:, None]
+        n = np.maximum(weights, settings.MIN_WEIGHT)[:, None]
         trust = self.offset_variance / (self.offset_variance + variance / n**2)
         moved = leaves.center + np.clip(offsets / n, -1.0, 1.0) * trust * leaves.half
         points = seen.place(moved, settings.BORDER_DOUBT * np.sqrt(variance) / n * leaves.half)
