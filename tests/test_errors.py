@@ -10,7 +10,7 @@ from string import Formatter
 import pytest
 
 from dpkmeans import errors
-from dpkmeans.cli.main import as_option
+from dpkmeans.cli.outcomes import as_option
 from dpkmeans.errors import UNSET, DataError, Explained, FileError, LedgerError, MethodError, WeakSignalWarning
 
 KINDS = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, Explained)]

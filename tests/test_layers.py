@@ -12,7 +12,7 @@ ROOT = Path(dpkmeans.__file__).parent
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
 LAYERS = (
-    {"errors", "_typing"},
+    {"errors", "interrupts", "_typing"},
     {"core"},
     {"storage"},
     {"kernels", "privacy"},
@@ -40,7 +40,16 @@ UPWARD = {
 }
 """The only imports against the order, each with its reason."""
 
-TOP = {"__init__.py", "__main__.py", "_typing.py", "errors.py", "estimator.py", "plot.py", "session.py"}
+TOP = {
+    "__init__.py",
+    "__main__.py",
+    "_typing.py",
+    "errors.py",
+    "estimator.py",
+    "interrupts.py",
+    "plot.py",
+    "session.py",
+}
 MAX_MODULE, MAX_FUNCTION, MAX_PARAMETERS = 350, 60, 8
 COMMANDS = ("estimator.py", "cli/")  # a user gives each parameter by name, and reads what it means
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # typing is slow to import, and the command must take signals soon
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engines.clusters import blobs, write_parquet
 
 from dpkmeans import DurableLedger
-from dpkmeans.cli.main import REFUSED
+from dpkmeans.cli.outcomes import REFUSED
 from dpkmeans.core.epsilon import Epsilon
 
 psutil = pytest.importorskip("psutil", reason="comes with dask: make setup-scale")

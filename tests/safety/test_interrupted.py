@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkmeans import DPKMeans, DurableLedger
+from dpkmeans import DPKMeans, DurableLedger, interrupts
 from dpkmeans.cli.main import main
 from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.data.source import Files
 from dpkmeans.errors import FileError, LedgerError
 from dpkmeans.privacy.randomness import SecureNoise
 from dpkmeans.storage.json_files import write_text
@@ -35,11 +37,31 @@ def wait(*_):
     ready.touch()
     time.sleep(120)
 
+class Importing:
+    def find_spec(self, name, *_):
+        if name == "cyclopts":
+            wait()
+
 if moment == "draw":
     SecureNoise.laplace = wait
-else:
+elif moment == "write":
     files.os.fsync = wait
-sys.exit(main(sys.argv[3:]))
+elif moment == "start":
+    sys.meta_path.insert(0, Importing())
+else:
+    from concurrent.futures import ThreadPoolExecutor
+    from dpkmeans.engines import stream
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, work, *given):
+            return super().submit(wait)
+
+    stream.ThreadPoolExecutor = Pool
+    if moment == "patience":
+        from dpkmeans.cli import signals
+        signals.GRACE = 1000.0
+sys.argv[1:] = sys.argv[3:]
+sys.exit(main())
 """
 
 
@@ -55,6 +77,18 @@ def arguments(data: Path, ledger: Path, out: Path) -> list[str]:
     return ["fit", str(data), "--no-header", *options, "--ledger", str(ledger), "--out", str(out), "--force"]
 
 
+def started(moment: str, ready: Path, given: list[str], **environment: str) -> subprocess.Popen[str]:
+    """A command that has come to the moment."""
+    command = [sys.executable, "-c", CHILD, moment, str(ready), *given]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    deadline = time.monotonic() + 100
+    while not ready.exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return child
+
+
 @pytest.mark.parametrize("moment", ["draw", "write"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_in_a_fit_leaves_the_old_file_and_the_right_ledger(tmp_path, data, moment, number, code):
@@ -64,11 +98,7 @@ def test_a_signal_in_a_fit_leaves_the_old_file_and_the_right_ledger(tmp_path, da
     out.write_text("the old file")
     store = DurableLedger.create(tmp_path / "ledger.db")
     store.add("visits", 1.5)
-    command = [sys.executable, "-c", CHILD, moment, str(ready), *arguments(data, store.path, out)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 100
-    while not ready.exists() and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    child = started(moment, ready, arguments(data, store.path, out))
     child.send_signal(number)
     _, errors = child.communicate(timeout=100)
     assert child.returncode == code, errors
@@ -78,6 +108,43 @@ def test_a_signal_in_a_fit_leaves_the_old_file_and_the_right_ledger(tmp_path, da
     assert out.read_text() == "the old file"
     assert store.dataset("visits").spent == Epsilon.of(1.0)
     assert store.verify().intact
+
+
+@pytest.mark.parametrize("moment", ["threads", "patience"])
+def test_a_streamed_fit_ends_and_leaves_no_records_though_its_threads_never_do(tmp_path, data, moment):
+    """One signal ends it after a while; a second one at once, however patient the first would be."""
+    (tmp_path / "temporary").mkdir()
+    given = ["fit", str(data), "--no-header", "--k", "2", "--bounds", "0:1", "--epsilon", "1", "--engine", "stream"]
+    child = started(moment, tmp_path / "ready", given, TMPDIR=str(tmp_path / "temporary"))
+    records = list((tmp_path / "temporary").glob("dpkmeans-records-*/*"))
+    child.send_signal(signal.SIGTERM)
+    if moment == "patience":
+        child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=100)
+    assert child.returncode == 143, errors
+    assert errors.splitlines()[-1] == "error: terminated. What was spent before stays spent."
+    assert len(records) == 1
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_command_starts_prints_one_line(tmp_path, number, code):
+    child = started("start", tmp_path / "ready", ["--help"])
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=100)
+    assert child.returncode == code
+    assert errors == f"error: {'interrupted' if code == 130 else 'terminated'}.\n"
+
+
+def test_work_of_several_threads_ends_on_a_request(data):
+    interrupts.request(signal.SIGTERM)
+    try:
+        for engine in ("memory", "stream"):
+            model = DPKMeans(2, bounds=(0, 1), epsilon=1.0, engine=engine)
+            with pytest.raises(interrupts.Stopped):
+                model.fit(Files(data, header=False))
+    finally:
+        interrupts.withdraw()
 
 
 # --- disks ------------------------------------------------------------------------------------------
@@ -124,6 +191,19 @@ def test_a_disk_that_fills_during_a_write_keeps_the_old_file(disk):
         write_text(path, "x" * 2**20)
     assert path.read_text() == "the old file"
     assert [file.name for file in folder.iterdir()] == ["model.json"]
+
+
+def test_a_full_folder_for_temporary_files_is_named_before_anything_is_spent(disk, data, tmp_path, monkeypatch, capsys):
+    folder = disk("size=64k")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    np.savetxt(data, np.random.default_rng(0).random((20_000, 2)), delimiter=",")
+    store = DurableLedger.create(tmp_path / "ledger.db")
+    store.add("visits", 1.5)
+    out = tmp_path / "model.json"
+    assert main([*arguments(data, store.path, out), "--engine", "stream"]) == 4
+    assert f"temporary files, {folder}: No space left on device." in capsys.readouterr().err
+    assert store.dataset("visits").spent.nano == 0
+    assert list(folder.iterdir()) == []
 
 
 def test_a_full_disk_refuses_spends_and_loses_none(disk, monkeypatch):

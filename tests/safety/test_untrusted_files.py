@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -109,10 +110,21 @@ def test_files_are_read_within_limits_of_size_depth_and_counts(tmp_path, content
         Release.load(path)
 
 
-def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(files, "MAX_BYTES", 2**20)
-    with pytest.raises(FileError, match="larger than any"):
-        Release.load("/dev/zero")
+def test_a_pipe_or_a_device_is_no_model_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
+        with pytest.raises(FileError, match="it is a folder, a pipe or a device"):
+            Release.load(path)
+
+
+def test_a_model_in_which_a_key_stands_twice_is_refused(tmp_path, good):
+    path = tmp_path / "model.json"
+    once = good["model"][0]
+    for key in (b'"version"', b'"epsilon_promised"', b'"label"'):
+        start = once.index(key)
+        path.write_bytes(once[:start] + key + b': "proved", ' + once[start:])
+        with pytest.raises(FileError, match="a key stands twice"):
+            Release.load(path)
 
 
 def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch, good):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from dpkmeans import __version__
@@ -10,8 +12,8 @@ from dpkmeans.cli.audit import audit
 from dpkmeans.cli.demo import demo, methods
 from dpkmeans.cli.fit import fit
 from dpkmeans.cli.ledger import app as ledger
-from dpkmeans.cli.main import DONE, USAGE
 from dpkmeans.cli.model import predict, report, show
+from dpkmeans.cli.outcomes import DONE, USAGE
 from dpkmeans.cli.plan import plan
 from dpkmeans.cli.reproduce import reproduce
 from dpkmeans.cli.schema import schema
@@ -32,12 +34,27 @@ for command in (fit, schema, predict, show, report, synopsis, explore, plan, led
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code, 2 if the arguments cannot be parsed. Library errors pass through."""
     try:
-        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+        command, bound, _ = app.parse_args(_with_dash(arguments), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         output.note(f"error: {_in_words(error)} Try: {' '.join(['dpkmeans', *(error.command_chain or ())])} --help")
         return USAGE
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else DONE
+
+
+def _with_dash(arguments: list[str]) -> list[str]:
+    """`--out -` as `--out=-`: the parser would take the dash for an option.
+
+    >>> _with_dash(["fit", "--out", "-"])
+    ['fit', '--out=-']
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if argument == "-" and joined and re.fullmatch("--[a-z-]+", joined[-1]):
+            joined[-1] += "=-"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _in_words(error: CycloptsError) -> str:

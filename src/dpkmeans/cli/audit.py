@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
-from dpkmeans.cli.main import DONE, FAULT, VIOLATION
 from dpkmeans.cli.options import Jobs, Json, Whole, WholeOrNone, all_cores
+from dpkmeans.cli.outcomes import DONE, FAULT, VIOLATION
 from dpkmeans.core.epsilon import format_epsilon
+from dpkmeans.storage.outputs import is_stdout
 
 if TYPE_CHECKING:
     from dpkmeans.audit.auditor import AuditReport, Finding
@@ -86,7 +87,8 @@ def audit(
         )
     if out is not None:
         write_json(out, KIND, VERSION, findings.to_dict())
-    output.print_json(findings.to_dict()) if json else _print(findings)
+    if out is None or not is_stdout(out):
+        output.print_json(findings.to_dict()) if json else _print(findings)
     if findings.missed:
         return FAULT
     return VIOLATION if any(not finding.mutant for finding in findings.violations) else DONE
@@ -113,7 +115,9 @@ def _replay(method: str, epsilon: float, pairs: int, out: Path | None, json: boo
     content = {"epsilon": epsilon, "pairs": pairs, "note": REPLAYED, "methods": rows}
     if out is not None:
         write_json(out, REPLAY_KIND, VERSION, content)
-    if json:
+    if out is not None and is_stdout(out):
+        pass  # it holds all of it
+    elif json:
         output.print_json(content)
     else:
         output.print_table(REPLAY_HEADER, [replay_row(row) for row in rows], right=False)

@@ -32,9 +32,11 @@ from dpkmeans.cli.options import (
     UnitOptions,
     WholeOrNone,
 )
+from dpkmeans.cli.places import Saved, reserved, save
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
+    from dpkmeans.storage.outputs import Output
 
 
 def fit(
@@ -92,7 +94,7 @@ def fit(
     max_iter:
         Largest number of iterations, for methods that stop by themselves.
     out:
-        Write the model to this file (JSON).
+        Write the model to this file (JSON); - for standard output.
     transcript:
         Write the transcript to this file (one JSON object per line).
     report:
@@ -134,20 +136,28 @@ def fit(
         dataset=spending.dataset,
         engine=engine_for(data) if spec is None else spec,
     )
-    with output.status(f"Fitting {data}"):
-        release = run(request, reading.files(data)).release
-    try:  # the budget is spent: whatever happens to a file, the result is printed
-        _write_files(release, out, transcript, report)
-    finally:
-        output.print_json(release.to_dict()) if json else output.print_release(release)
-
-
-def _write_files(release: Release, out: Path | None, transcript: Path | None, report: Path | None) -> None:
+    with reserved(out, transcript, report) as (model_place, transcript_place, report_place):
+        with output.status(f"Fitting {data}"):
+            release = run(request, reading.files(data)).release
+        saved = Saved(None, on_stdout=False)
+        try:  # the budget is spent: whatever happens to a file, the result is printed
+            if model_place is not None:
+                saved = save(release.save, model_place, "model")
+            _write_more(release, transcript_place, report_place)
+        finally:
+            if not saved.on_stdout:
+                output.print_json(release.to_dict()) if json else output.print_release(release)
+    if saved.error is not None:
+        raise saved.error
+    model = "The model was not saved: give --out next time."
     if out is not None:
-        release.save(out)
-        output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
-    else:
-        output.note("The model was not saved: give --out next time.")
+        where = "on standard output" if saved.on_stdout else f"in {out}"
+        again = out.is_file() and not saved.on_stdout
+        model = f"The model is {where}." + (f" Try: dpkmeans show {out} --verify" if again else "")
+    output.note(model)
+
+
+def _write_more(release: Release, transcript: Output | None, report: Output | None) -> None:
     if transcript is not None:
         release.save_transcript(transcript)
         output.note(f"The transcript is in {transcript}")

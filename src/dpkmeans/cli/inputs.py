@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpkmeans.cli import output
 from dpkmeans.cli.options import split_columns
 from dpkmeans.errors import BoundsError, FileError, MethodError, SchemaError
+from dpkmeans.storage.outputs import is_pipe, is_stdout, target_of
 
 if TYPE_CHECKING:
     from dpkmeans.cli.options import Reading
@@ -113,26 +114,26 @@ def open_for(release: Release, data: Path, reading: Reading, spec: EngineSpec = 
 def check_outputs(*paths: Path | None, inputs: tuple[Path, ...] = ()) -> None:
     """Refuse a path that cannot be written, or that would replace an input, before anything is spent."""
     given = [path for path in paths if path is not None]
-    for path in given:
-        if path.is_dir():
-            raise FileError(f"cannot write {path}: it is a folder. Give a file name.")
-        if not path.parent.is_dir():
-            raise FileError(f"cannot write {path}: the folder {path.parent} does not exist. Make it first.")
-        if not os.access(path.parent, os.W_OK):
-            raise FileError(f"cannot write {path}: no permission for the folder {path.parent}.")
-    read = {path.resolve() for path in inputs}
+    for path in (path for path in given if not is_stdout(path) and not is_pipe(path)):
+        target = target_of(path)
+        if not target.parent.is_dir():
+            raise FileError(f"cannot write {path}: the folder {target.parent} does not exist. Make it first.")
+        if not os.access(target.parent, os.W_OK):
+            raise FileError(f"cannot write {path}: no permission for the folder {target.parent}.")
+    read = {os.path.realpath(path) for path in inputs}
     if len(read) < len(inputs):
         raise MethodError(f"one file is given for two things: {', '.join(map(str, inputs))}. Check the arguments.")
-    for i, path in enumerate(given):
-        if path.resolve() in read:
+    places = ["standard output" if is_stdout(path) else os.path.realpath(path) for path in given]
+    for i, (path, place) in enumerate(zip(given, places, strict=True)):
+        if place in read:
             raise MethodError(f"{path} would be replaced, but it is read. Give the output another name.")
-        if path.resolve() in {other.resolve() for other in given[:i]}:
+        if place in places[:i]:
             raise MethodError(f"{path} is the name of two outputs. Give each its own.")
 
 
 def refuse_existing(*paths: Path | None, force: bool, paid: bool = True) -> None:
     """Refuse to replace a file that may have been paid for, unless the user says so."""
     for path in paths:
-        if path is not None and path.is_file() and not force:
+        if path is not None and not is_stdout(path) and path.is_file() and not force:
             why = ", and what it holds may have been paid for with privacy budget" if paid else ""
             raise FileError(f"{path} exists already{why}. Give another name, or write --force to replace it.")

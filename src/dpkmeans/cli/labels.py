@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
 
 from dpkmeans.data.kept import Kept, kept_columns
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.errors import DataError, FileError, MethodError
+from dpkmeans.storage.outputs import is_stdout, opened_output
 
 if TYPE_CHECKING:
     from dpkmeans._typing import AnyArray
@@ -40,14 +39,17 @@ class LabelTable:
 
     def write(self, out: Path | None) -> None:
         """As CSV on stdout or in a file, or as Parquet if the file is called so."""
-        if out is None:
+        if out is None or is_stdout(out):
             self._write_csv(sys.stdout)
-        elif out.suffix.lower() in {".parquet", ".pq"}:
-            with _replacing(out) as path:
-                self._write_parquet(path)
-        else:
-            with _replacing(out) as path, path.open("w", encoding="utf-8", newline="") as file:
-                self._write_csv(file)
+            return
+        with opened_output(out) as place:
+            if out.suffix.lower() in {".parquet", ".pq"}:
+                self._write_parquet(place.file)
+            else:
+                text = io.TextIOWrapper(place.file, encoding="utf-8", newline="", write_through=True)
+                self._write_csv(text)
+                text.detach()
+            place.finish()
 
     def as_json(self) -> dict[str, Any]:
         """Kept columns as text, and the clusters, each a list in the order of the records."""
@@ -65,12 +67,12 @@ class LabelTable:
         for batch, labels in self.rows:
             writer.writerows(zip(*_texts(batch), labels.tolist(), strict=True))
 
-    def _write_parquet(self, path: Path) -> None:
+    def _write_parquet(self, file: BinaryIO) -> None:
         pa = require_pyarrow()
         from pyarrow import parquet
 
         schema = self.schema.append(pa.field(CLUSTER, pa.int32()))
-        with parquet.ParquetWriter(path, schema) as writer:
+        with parquet.ParquetWriter(file, schema) as writer:
             for batch, labels in self.rows:
                 arrays = [*batch.columns, pa.array(labels.astype("int32"))]
                 writer.write_batch(pa.record_batch(arrays, schema=schema))
@@ -129,19 +131,3 @@ def _texts(batch: Any) -> list[list[str | None]]:
 
     plain = [c.cast(c.type.value_type) if types.is_dictionary(c.type) else c for c in batch.columns]
     return [column.cast("string").to_pylist() for column in plain]
-
-
-@contextmanager
-def _replacing(out: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of `out` when all went well, and goes away otherwise."""
-    try:
-        handle, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    except OSError as error:
-        raise FileError(f"cannot write {out}: {error.strerror}.") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)

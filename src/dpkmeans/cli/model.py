@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for, refuse_existing
-from dpkmeans.cli.main import DATA, DONE
 from dpkmeans.cli.options import ANY, LOCAL, Data, EngineOptions, Flag, Force, Json, Reading, split_columns
+from dpkmeans.cli.outcomes import DATA, DONE
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:

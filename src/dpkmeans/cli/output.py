@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dpkmeans.cli.main import printable
+from dpkmeans.cli.outcomes import printable
 from dpkmeans.core.readable import (
     INTERVALS_IN_WORDS,
     centroid_rows,

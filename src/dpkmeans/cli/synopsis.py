@@ -32,7 +32,9 @@ from dpkmeans.cli.options import (
     Spending,
     UnitOptions,
 )
+from dpkmeans.cli.places import reserved, save
 from dpkmeans.errors import MethodError
+from dpkmeans.storage.outputs import is_stdout
 
 if TYPE_CHECKING:
     from dpkmeans.synopsis.synopsis import Synopsis
@@ -72,7 +74,7 @@ def synopsis(
     epsilon:
         Privacy budget to spend.
     out:
-        Write the synopsis to this file (JSON).
+        Write the synopsis to this file (JSON); - for standard output.
     k:
         The largest number of clusters that is likely to be of interest.
     json:
@@ -102,9 +104,16 @@ def synopsis(
         dataset=spending.dataset,
         engine=engine_for(data),
     )
-    with output.status(f"Making a synopsis of {data}"):
-        made = run_synopsis(request, reading.files(data))
-    made.save(out)
+    with reserved(out) as (place,):
+        assert place is not None
+        with output.status(f"Making a synopsis of {data}"):
+            made = run_synopsis(request, reading.files(data))
+        saved = save(made.save, place, "synopsis")
+    if saved.error is not None:
+        raise saved.error
+    if saved.on_stdout:
+        output.note("The synopsis is on standard output.")
+        return
     if json:
         _print_json(made, out)
         return
@@ -166,6 +175,8 @@ def explore(
     found = loaded.explore(wanted)
     if out is not None:
         loaded.fit(wanted[0]).save(out)
+        if is_stdout(out):
+            return
         output.note(f"The model is in {out}. Try: dpkmeans show {out} --verify")
     if json:
         listed = [{"k": f.k, "cost": f.cost, "silhouette": f.silhouette, "sizes": list(f.sizes)} for f in found]

@@ -7,6 +7,7 @@ need when they are called.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -212,13 +213,13 @@ class Release:
 
         return decode_release(content)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write a model file (JSON with a checksum), replacing an old one only when the new one is complete."""
         from dpkmeans.storage.models import save_release
 
         save_release(path, self)
 
-    def save_transcript(self, path: str | Path) -> None:
+    def save_transcript(self, path: str | PathLike[str]) -> None:
         """Write the published transcript: a line that says what the file is, then one JSON object per zone."""
         from dpkmeans.storage.models import save_transcript
 

@@ -6,9 +6,6 @@ neither offers; rows in files by the hash of their person need nothing that is n
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +15,8 @@ import numpy as np
 from dpkmeans._typing import AnyArray
 from dpkmeans.data.source import Batch, Piece
 from dpkmeans.errors import FileError
+from dpkmeans.interrupts import stoppable
+from dpkmeans.storage.temporary import TemporaryFolder, written_there
 
 FILE_BYTES = 2**25  # of a file's rows, which are held at once, several times over
 MAX_FILES = 256
@@ -77,9 +76,9 @@ class PersonFiles:
     """Rows by the hash of their person, in files of a folder that only this user may read. It goes with this object."""
 
     def __init__(self, n_files: int, n_features: int) -> None:
-        folder = tempfile.mkdtemp(prefix="dpkmeans-")
-        self.close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._folder = Path(folder)
+        self._temporary = TemporaryFolder()
+        self.close = self._temporary.close
+        self._folder = self._temporary.path
         self._n_files = n_files
         self.n_features = n_features
         self._row = np.dtype([("id", "<u8", 2), ("steps", "<i4", n_features)])
@@ -104,12 +103,12 @@ class PersonFiles:
         stops = np.cumsum(np.bincount(numbers, minlength=len(paths)))
         for path, start, stop in zip(paths, np.r_[0, stops[:-1]], stops, strict=True):
             if start < stop:
-                with path.open("ab") as file:
-                    rows[start:stop].tofile(file)
+                with written_there(), path.open("ab") as file:
+                    file.write(rows[start:stop].tobytes())
 
     def files(self) -> Iterator[Path]:
         """The files that hold rows, in the order of the hashes: all rows of a person are in one of them."""
-        return (path for path in map(self._path, range(self._n_files)) if path.exists())
+        return stoppable(path for path in map(self._path, range(self._n_files)) if path.exists())
 
     def parts(self, path: Path, hashes_of: Callable[[AnyArray, AnyArray], AnyArray]) -> Iterator[Path]:
         """The rows of a file in files of bounded size, where one person has many: by the hash of the row.
@@ -137,8 +136,8 @@ class PersonFiles:
 
     def keep(self, steps: AnyArray) -> None:
         """Append records that count."""
-        with self.kept.open("ab") as file:
-            np.ascontiguousarray(steps, np.int32).tofile(file)
+        with written_there(), self.kept.open("ab") as file:
+            file.write(np.ascontiguousarray(steps, np.int32).tobytes())
         self._n_kept += len(steps)
 
     def piece(self) -> GridFile:

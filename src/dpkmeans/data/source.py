@@ -19,6 +19,7 @@ from dpkmeans.data.encode import encode_columns, places_of
 from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.validate import as_records
 from dpkmeans.errors import DataError, MethodError
+from dpkmeans.interrupts import stoppable
 
 Nulls = Literal["refuse", "midpoint"]
 NULLS = ("refuse", "midpoint")
@@ -146,7 +147,7 @@ class Source:
     def batches(self, rows: int) -> Iterator[Batch]:
         """All records, at most `rows` at a time."""
         for piece in self.pieces:
-            yield from piece.batches(rows)
+            yield from stoppable(piece.batches(rows))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

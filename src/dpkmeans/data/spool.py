@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +15,8 @@ from dpkmeans.data.parquet import ParquetPiece, parquet_layout
 from dpkmeans.data.source import Batch, HeldPiece, Nulls, Piece, Source, arrow_batch
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError
+from dpkmeans.interrupts import stoppable
+from dpkmeans.storage.temporary import TemporaryFolder, written_there
 
 _SPOOL_ROWS = 2**17
 
@@ -38,12 +36,12 @@ class Unread:
     pieces: tuple[Piece, ...] = ()
 
     def hold(self) -> Source:
-        return self._source(HeldPiece(tuple(self.batches)), None)
+        return self._source(HeldPiece(tuple(stoppable(self.batches))), None)
 
     def spool(self) -> Source:
         """Read them into a temporary Parquet file. Missing values are refused here, where their place is known."""
         spool = Spool(self.n_features)
-        for batch in self.batches:
+        for batch in stoppable(self.batches):
             if self.nulls == "refuse":
                 batch.refuse_missing()
             spool.write(batch)
@@ -68,20 +66,23 @@ class Spool:
         pa = require_pyarrow()
         from pyarrow import parquet
 
-        folder = tempfile.mkdtemp(prefix="dpkmeans-")
-        self.close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.path = Path(folder) / "records.parquet"
+        self._folder = TemporaryFolder()
+        self.close = self._folder.close
+        self.path = self._folder.path / "records.parquet"
         self._schema = pa.schema([(str(j), "float64") for j in range(n_features)])
-        self._writer = parquet.ParquetWriter(self.path, self._schema, compression="zstd", compression_level=1)
+        with written_there():
+            self._writer = parquet.ParquetWriter(self.path, self._schema, compression="zstd", compression_level=1)
 
     def write(self, batch: Batch) -> None:
         pa = require_pyarrow()
         arrays = [pa.array(np.asarray(column, dtype=np.float64)) for column in batch.columns]
-        self._writer.write_batch(pa.record_batch(arrays, schema=self._schema), row_group_size=_SPOOL_ROWS)
+        with written_there():
+            self._writer.write_batch(pa.record_batch(arrays, schema=self._schema), row_group_size=_SPOOL_ROWS)
 
     def piece(self) -> ParquetPiece:
         """What was written, to be read any number of times."""
-        self._writer.close()
+        with written_there():
+            self._writer.close()
         layout = parquet_layout(self.path)
         groups, schema = tuple(range(len(layout.sizes))), Schema.of_numbers(layout.names)
         return ParquetPiece(str(self.path), schema, groups, layout.sizes, layout.fingerprint)

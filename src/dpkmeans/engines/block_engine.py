@@ -33,6 +33,7 @@ from dpkmeans.engines.block_tasks import (
 )
 from dpkmeans.engines.cost_task import Costs
 from dpkmeans.errors import DataError
+from dpkmeans.interrupts import check
 from dpkmeans.kernels.score_range import cost_sensitivity
 
 A = TypeVar("A")
@@ -154,6 +155,7 @@ class BlockEngine(ABC):
 
     def _pass(self, task: Task[A]) -> A:
         start = time.perf_counter()
+        check()
         answer = self._run(task)
         self._passes += 1
         if self._watch is not None:

@@ -9,7 +9,7 @@ from itertools import chain
 from threading import Event
 from typing import TypeVar
 
-from dpkmeans._typing import AnyArray, FloatArray
+from dpkmeans._typing import AnyArray, Float32Array, FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.source import Batch, Piece, Source
 from dpkmeans.engines.block_engine import BlockEngine, Watch
@@ -58,13 +58,18 @@ class StreamEngine(BlockEngine):
         pieces, ended = SharedIterator(enumerate(self._pieces)), Event()
         n_readers = min(READERS, self._n_threads, len(self._pieces))
         readers = [SharedIterator(self._batches(pieces, ended)) for _ in range(n_readers)]
+        # The first batch is worked on before there are threads, so that what it needs is imported and compiled here: a
+        # thread that imports while another is interrupted can wait for ever.
+        first = next(readers[0], None)
+        if first is None:
+            return task.zero()
+        total = self._take(task, task.zero(), first, new_buffer(self._batch_rows, self.n_features))
 
         def work(i: int) -> A:
             buffer, total = new_buffer(self._batch_rows, self.n_features), task.zero()
             try:  # one reader to itself while there is one, then what is left of the others
-                for part, first, batch in chain(*readers[i:], *readers[:i]):
-                    block = pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, buffer=buffer)
-                    total = task.take(total, block)
+                for placed in chain(*readers[i:], *readers[:i]):
+                    total = self._take(task, total, placed, buffer)
             except BaseException:
                 ended.set()
                 raise
@@ -72,13 +77,19 @@ class StreamEngine(BlockEngine):
 
         with ThreadPoolExecutor(self._n_threads) as pool:
             parts = [pool.submit(work, i % n_readers) for i in range(self._n_threads)]
-            total = task.zero()
             try:
                 for part in parts:
                     total = task.add(total, part.result())
             finally:  # after an error or an interrupt, the threads need not read to the end
                 ended.set()
         return total
+
+    def _take(self, task: Task[A], total: A, placed: tuple[int, int, Batch], buffer: Float32Array) -> A:
+        """`total` with a batch added, which comes with the number of its piece and of its first row."""
+        part, first, batch = placed
+        return task.take(
+            total, pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, buffer=buffer)
+        )
 
     def _batches(self, pieces: Iterable[tuple[int, Piece]], ended: Event) -> Iterator[tuple[int, int, Batch]]:
         """Batches with the number of their piece and of their first row in it."""

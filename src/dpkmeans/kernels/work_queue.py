@@ -1,6 +1,6 @@
 """Work shared by several threads: an idle thread takes the next item, so that none waits for a delayed one.
 
-The result must not depend on which thread takes which item.
+The result must not depend on which thread takes which item. All threads end before the next item on a request to stop.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 import numpy as np
+
+from dpkmeans.interrupts import check
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -41,6 +43,7 @@ def drain(left: deque[T], do: Callable[[T], A]) -> list[A]:
     """Pop and process items until the shared deque is empty; return this thread's results."""
     results: list[A] = []
     while True:
+        check()
         try:
             item = left.popleft()
         except IndexError:
@@ -59,5 +62,6 @@ class SharedIterator(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        check()
         with self._lock:
             return next(self._items)

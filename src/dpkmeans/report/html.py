@@ -8,7 +8,7 @@ import math
 import re
 from importlib.resources import files
 from itertools import islice
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from dpkmeans.core.conversion import pure_as_rho
@@ -40,7 +40,7 @@ MAX_CELLS = 3000  # of the table of centroids
 MAX_BOUNDS = 300  # rows
 
 
-def write_report(release: Release, path: str | Path) -> None:
+def write_report(release: Release, path: str | PathLike[str]) -> None:
     """Write the report, replacing an old one only when the new one is complete."""
     write_text(path, render_report(release))
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
+import stat
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from dpkmeans.errors import FileError
+from dpkmeans.storage.outputs import Output, opened_output
 
 MAX_BYTES = 512 * 2**20
 MAX_DEPTH = 16  # lists and objects inside each other
@@ -23,59 +24,35 @@ MAX_VALUES = 2**25
 _TAKEN_BY = {"dpkmeans model": "show, report or predict", "dpkmeans synopsis": "explore"}
 
 
-def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any]) -> None:
+def write_json(path: str | PathLike[str], kind: str, version: int, content: dict[str, Any]) -> None:
     """Write `content` to a temporary file beside `path`, sync it, and rename it over `path`."""
     text = json.dumps({**_head(kind, version, content), "content": content}, allow_nan=False, indent=1)
     _write_readable(path, kind, text + "\n")
 
 
-def write_lines(path: str | Path, kind: str, version: int, lines: Iterable[dict[str, Any]]) -> None:
+def write_lines(path: str | PathLike[str], kind: str, version: int, lines: Iterable[dict[str, Any]]) -> None:
     """The same with a line for each of `lines`, after a first line that says what the file is."""
     content = list(lines)
     head = {**_head(kind, version, content), "lines": len(content)}
     _write_readable(path, kind, "".join(json.dumps(line, allow_nan=False) + "\n" for line in (head, *content)))
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | PathLike[str], text: str) -> None:
     """Write `text` so that an interruption leaves the old file, or none, but never half of one."""
-    target = Path(path)
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
-        raise FileError(f"cannot write {target}: a name in it is not valid text. Rename that column.") from None
-    write_bytes(target, data)
+        raise FileError(f"cannot write {path}: a name in it is not valid text. Rename that column.") from None
+    write_bytes(path, data)
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
     """Write `data` in the same way."""
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        sync_folder(target.parent)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise FileError(f"cannot write {target}: {why}. The file was left as it was.") from None
-
-
-def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, so that a renamed file survives a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if isinstance(path, Output):
+        path.write(data)
+        return
+    with opened_output(path) as output:
+        output.write(data)
 
 
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -126,7 +103,7 @@ def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], con
         raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it or fit again.")
 
 
-def _write_readable(path: str | Path, kind: str, text: str) -> None:
+def _write_readable(path: str | PathLike[str], kind: str, text: str) -> None:
     """Write a text that `read_json` or `read_lines` will take back."""
     if too_large(text.encode("utf-8")):
         raise FileError(f"this {kind} file would be too large to be read again. Release fewer clusters or steps.")
@@ -140,8 +117,12 @@ def too_large(raw: bytes) -> bool:
 
 def _read(source: Path, kind: str) -> bytes:
     try:
-        with source.open("rb") as file:  # a device or a pipe has no size to ask for
+        if not stat.S_ISREG(source.stat().st_mode):  # a pipe would wait for ever, a device may never end
+            raise FileError(f"cannot read {source}: it is a folder, a pipe or a device. Give a {kind} file.")
+        with source.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
+    except FileError:
+        raise
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise FileError(f"cannot read {source}: {why}. Check the path.") from None
@@ -152,13 +133,16 @@ def _read(source: Path, kind: str) -> bytes:
 
 def _parse(source: Path, kind: str, raw: bytes) -> Any:
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(
+            raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
         deep = depth(value) > MAX_DEPTH
     except UnicodeDecodeError:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
     except (ValueError, RecursionError):
         raise FileError(
-            f"{source} is not a {kind} file, or it is damaged: it is not JSON. Give one that dpkmeans wrote."
+            f"{source} is not a {kind} file, or it is damaged: it is not JSON, or a key stands twice. Give one that "
+            "dpkmeans wrote."
         ) from None
     if deep:
         raise _foreign(source, kind)
@@ -188,6 +172,14 @@ def checksum(content: Any) -> str:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(name)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with no key twice: readers differ in which of the two they believe."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _finite(number: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def decode_release(content: dict[str, Any], version: int | None = None) -> Relea
     return release
 
 
-def save_release(path: str | Path, release: Release) -> None:
+def save_release(path: str | PathLike[str], release: Release) -> None:
     """Write a model file."""
     check_unchanged(release)
     version = codec.file_version(release.guarantee, release.bounds, release.cost)
@@ -97,7 +98,7 @@ def load_release(path: str | Path) -> Release:
     return decode_release(*read_versioned(path, KIND, VERSION))
 
 
-def save_transcript(path: str | Path, transcript: tuple[PublishedZone, ...]) -> None:
+def save_transcript(path: str | PathLike[str], transcript: tuple[PublishedZone, ...]) -> None:
     """Write a transcript: a line that says what the file is, then one JSON object per zone."""
     write_lines(path, TRANSCRIPT_KIND, TRANSCRIPT_VERSION, _encode_zones(transcript))
 

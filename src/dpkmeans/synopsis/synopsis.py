@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,7 @@ class Synopsis:
 
     # -- files ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write a synopsis file (JSON with a checksum). Guarantee: the synopsis' own; the file may be published.
 
         >>> from dpkmeans import make_synopsis

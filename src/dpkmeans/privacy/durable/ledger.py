@@ -34,7 +34,7 @@ from dpkmeans.privacy.durable.hash_chain import (
 from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_terms
 from dpkmeans.privacy.durable.terms import RHO, DataSet, Terms
 from dpkmeans.privacy.ledger import cost_of
-from dpkmeans.storage.json_files import sync_folder
+from dpkmeans.storage.outputs import sync_folder
 
 PATIENCE = 60.0
 """Seconds to wait for other writers."""
