@@ -27,7 +27,6 @@ ONE = Spend("counts", (Epsilon.of(0.25),))
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from dpkmeans.storage import json_files as files
 from dpkmeans.cli.main import main
 from dpkmeans.privacy.randomness import SecureNoise
 
@@ -45,7 +44,7 @@ class Importing:
 if moment == "draw":
     SecureNoise.laplace = wait
 elif moment == "write":
-    files.os.fsync = wait
+    os.fsync = wait
 elif moment == "start":
     sys.meta_path.insert(0, Importing())
 else:

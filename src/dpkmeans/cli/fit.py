@@ -142,7 +142,7 @@ def fit(
         saved = Saved(None, on_stdout=False)
         try:  # the budget is spent: whatever happens to a file, the result is printed
             if model_place is not None:
-                saved = save(release.save, model_place, "model")
+                saved = save(release.save, model_place, "model", printed=json)
             _write_more(release, transcript_place, report_place)
         finally:
             if not saved.on_stdout:

@@ -30,18 +30,21 @@ class Saved:
     on_stdout: bool
 
 
-def save(write: Callable[[os.PathLike[str]], None], place: Output, what: str) -> Saved:
-    """Write what was paid for to its place. Where that fails: to the folder for temporary files, or standard output."""
+def save(write: Callable[[os.PathLike[str]], None], place: Output, what: str, *, printed: bool) -> Saved:
+    """Write what was paid for to its place. Where that fails: to the folder for temporary files, or standard output.
+
+    `printed` says that all of it is printed anyway.
+    """
     try:
         write(place)
     except FileError as error:
-        where, on_stdout = _elsewhere(write, what)
+        where, on_stdout = _elsewhere(write, what, printed)
         said = f"{error.message} The whole {what} is {where} instead: keep it, it is paid for."
         return Saved(FileError(said), on_stdout)
     return Saved(None, is_stdout(place.path))
 
 
-def _elsewhere(write: Callable[[os.PathLike[str]], None], what: str) -> tuple[str, bool]:
+def _elsewhere(write: Callable[[os.PathLike[str]], None], what: str, printed: bool) -> tuple[str, bool]:
     try:
         handle, name = tempfile.mkstemp(prefix=f"dpkmeans-{what}-", suffix=".json")
         os.close(handle)
@@ -52,6 +55,7 @@ def _elsewhere(write: Callable[[os.PathLike[str]], None], what: str) -> tuple[st
             raise
         return f"in {name}", False
     except OSError:
-        with opened_output(STDOUT) as stdout:
-            write(stdout)
-        return "on standard output", True
+        if not printed:
+            with opened_output(STDOUT) as stdout:
+                write(stdout)
+        return "on standard output", not printed

@@ -108,7 +108,7 @@ def synopsis(
         assert place is not None
         with output.status(f"Making a synopsis of {data}"):
             made = run_synopsis(request, reading.files(data))
-        saved = save(made.save, place, "synopsis")
+        saved = save(made.save, place, "synopsis", printed=False)
     if saved.error is not None:
         raise saved.error
     if saved.on_stdout:
