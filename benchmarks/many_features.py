@@ -21,7 +21,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from benchmarks.peers import Peer, available
+from benchmarks.peers import PEERS, Peer, available
 from benchmarks.problems import cube16
 
 from dpkmeans.core.ball import Ball
@@ -127,10 +127,10 @@ def _fit(problem: Problem, method: Method, ledger: Ledger) -> np.ndarray:
     return method.run(problem.engine, problem.k, ledger=ledger, rng=Randomness.secure()).centroids
 
 
-def others_of(with_pure: bool, with_peers: bool) -> dict[str, Fit]:
+def others_of(with_pure: bool, peers: str) -> dict[str, Fit]:
     """What stands beside our own, by the title of its column; says what is missing."""
     others: dict[str, Fit] = {"pure ε": with_pure_epsilon} if with_pure else {}
-    found, missing = available() if with_peers else ([], [])
+    found, missing = available(peers.split(",")) if peers else ([], [])
     for peer in found:
 
         def fit(problem: Problem, epsilon: float, peer: Peer = peer) -> np.ndarray:
@@ -246,7 +246,13 @@ if __name__ == "__main__":
     parser.add_argument(
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
-    parser.add_argument("--peers", action="store_true", help="other people's methods beside it, where importable")
+    parser.add_argument(
+        "--peers",
+        nargs="?",
+        const=",".join(PEERS),
+        default="",
+        help="other people's methods beside it; all, or by name",
+    )
     parser.add_argument("--speed", action="store_true", help="CPU time of one large fit beside scikit-learn, alone")
     parser.add_argument("--fresh", type=int, default=0, help="so many random sets, one run each, beside pure epsilon")
     given = parser.parse_args()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import chdir, redirect_stderr
 from dataclasses import dataclass
 from importlib import import_module
@@ -39,10 +39,10 @@ class Peer:
     modules: tuple[str, ...]
 
 
-def available() -> tuple[list[Peer], list[str]]:
-    """Those that can be imported, and in words what is missing for the others."""
+def available(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
+    """Those of these names that can be imported, and in words what is missing for the others."""
     found, missing = [], []
-    for peer in (Peer("Google", google, GOOGLE), Peer("FastLloyd", fast_lloyd, FAST_LLOYD), Peer("PE-means", pe, PE)):
+    for peer in (PEERS[name] for name in names):
         try:
             _load(peer.modules)
         except ImportError as error:
@@ -111,3 +111,9 @@ def _load(modules: tuple[str, ...]) -> list[Any]:
 def _seed() -> int:
     """For those that must be given one: another each time."""
     return int(np.random.default_rng().integers(2**31))
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (Peer("Google", google, GOOGLE), Peer("FastLloyd", fast_lloyd, FAST_LLOYD), Peer("PE-means", pe, PE))
+}

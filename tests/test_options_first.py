@@ -124,7 +124,9 @@ def test_a_durable_ledger_refuses_before_the_records_are_read(tmp_path):
 # --- more clusters than records -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["synopsis", "synopsis-prior", "eugkm", "su-hybrid", "su", "gupt", "privgene"])
+@pytest.mark.parametrize(
+    "method", ["synopsis", "synopsis-prior", "eugkm", "su-hybrid", "lei", "su", "gupt", "privgene"]
+)
 def test_k_beyond_the_noisy_number_of_records_stops_the_fit_after_the_count(tmp_path, method):
     """100 records and 10^5 clusters: a noisy count that large has probability below exp(-0.02 * 99000) < 1e-800."""
     X, ledger = np.random.default_rng(0).random((100, 2)), durable(tmp_path)

@@ -19,7 +19,7 @@ from dpkmeans.session import DEFAULT_METHOD
 from dpkmeans.synopsis.method import separate_duplicates
 from dpkmeans.synopsis.verify import verify
 
-FAMILY = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid"]
+FAMILY = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid", "lei"]
 
 # Runs here are small on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
@@ -83,7 +83,7 @@ def test_a_fit_makes_a_few_passes_and_says_how_many(name, n_records, d):
     assert set(counting.asked) <= {"answer", "count"}
     assert release.n_passes == len(counting.asked) == len(release.spends)
     zooms = sum(label.startswith("zoom") for label in (spend.label for spend in release.spends))
-    assert zooms <= (0 if name in ("eugkm", "su-hybrid") else 4 if d <= 2 else 7)
+    assert zooms <= (0 if name in ("eugkm", "su-hybrid", "lei") else 4 if d <= 2 else 7)
     assert release.n_passes - zooms <= (4 if d < 16 else 8)
 
 

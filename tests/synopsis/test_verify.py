@@ -18,7 +18,7 @@ from dpkmeans.storage.codec import decode_certificate, encode_certificate
 from dpkmeans.storage.models import KIND, VERSION
 from dpkmeans.synopsis.verify import verify
 
-METHODS = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid"]
+METHODS = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid", "lei"]
 
 
 def a_release(name: str = "synopsis", n: int = 4000, d: int = 2, k: int = 4, seed: int = 0) -> Release:

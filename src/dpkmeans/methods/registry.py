@@ -17,7 +17,7 @@ from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
 from dpkmeans.methods.noisy_lloyd import blum, dwork, su
 from dpkmeans.methods.privgene import privgene
-from dpkmeans.synopsis.method import eugkm, su_hybrid, synopsis, synopsis_posterior, synopsis_prior
+from dpkmeans.synopsis.method import eugkm, lei, su_hybrid, synopsis, synopsis_posterior, synopsis_prior
 from dpkmeans.wide.method import gaussian
 
 ENTRY_POINT_GROUP = "dpkmeans.methods"
@@ -77,6 +77,7 @@ _ENTRIES = (
     MethodSpec(
         "su-hybrid", su_hybrid, "proved", "a noisy uniform grid, then one noisy step", "Su et al. 2017", SYNOPSIS
     ),
+    MethodSpec("lei", lei, "proved", "k-means on a perturbed histogram", "Lei 2011", "proofs/lei.md"),
     MethodSpec("su", su, "proved", "noisy Lloyd, planned steps and a packed start", "Su et al. 2016", NOISY_LLOYD),
     MethodSpec("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005", NOISY_LLOYD),
     MethodSpec("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011", NOISY_LLOYD),

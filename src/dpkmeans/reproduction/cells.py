@@ -17,7 +17,7 @@ PAPER_BASELINES = ("su", "privgene", "gupt", "dwork", "blum")
 SYNOPSES = ("synopsis", "synopsis-posterior", "synopsis-prior")
 QUALITY: dict[str, tuple[str, ...]] = {
     "paper": PAPER_BASELINES,
-    "proved": (*SYNOPSES, "su", "su-hybrid", "privgene", "gupt", "dwork", "blum"),
+    "proved": (*SYNOPSES, "su", "su-hybrid", "lei", "privgene", "gupt", "dwork", "blum"),
     "total": ("synopsis", "su", "su-hybrid"),
 }
 """Settings and their methods. `paper`: local sensitivity. `proved`: noise scaled to the box. Both get the total that

@@ -20,6 +20,8 @@ COLOURS = {
     "prior": "#2457c5",
     "su": "#2e8b57",
     "su-hybrid": "#7a9e3f",
+    "lei": "#3f8f9e",
+    "dp-em": "#9e3f6b",
     "privgene": "#8a5a9e",
     "gupt": "#8c8c8c",
     "dwork": "#c58b24",

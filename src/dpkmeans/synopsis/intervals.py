@@ -31,7 +31,8 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     found = by_deviations(release, level)
     if found is not None:
         return found
-    if release.certificate is None or release.sizes is None:
+    measured = release.parameters.get("synopsis") in settings.INTERVAL_STEP_FACTORS
+    if release.certificate is None or release.sizes is None or not measured:
         raise MethodError(
             f"a release of {release.method} does not say how far its noise reaches, so it has no intervals.",
             hint="Fit with {method='synopsis'}.",

@@ -29,6 +29,7 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
@@ -249,6 +250,11 @@ def su_hybrid(*, n_records: int | None = None) -> SynopsisMethod:
     return SynopsisMethod(
         "su-hybrid", counted(n_records, UNIFORM_COUNT_SHARE), builder=UNIFORM, zoom=False, recentre_share=HYBRID_SHARE
     )
+
+
+def lei(*, n_records: int | None = None) -> SynopsisMethod:
+    """The k-means cost minimised on a perturbed histogram. Source: Lei (2011). Proof: proofs/lei.md."""
+    return SynopsisMethod("lei", counted(n_records, UNIFORM_COUNT_SHARE), builder=Histogram(), zoom=False)
 
 
 def counted(n_records: int | None, share: float = COUNT_SHARE) -> RecordCount:

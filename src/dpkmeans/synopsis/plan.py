@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid import Grid
+from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.tree import Tree, cube_variance
 
-Builder = Grid | Tree | Hyperplanes
+Builder = Grid | Tree | Hyperplanes | Histogram
 
 
 @dataclass(frozen=True)
