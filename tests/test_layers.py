@@ -23,6 +23,7 @@ LAYERS = (
     {"wide"},
     {"session"},
     {"estimator"},
+    {"verification"},
     {"report"},
     {"audit", "demo", "planning", "plot", "reproduction"},
     {"cli"},
@@ -49,6 +50,7 @@ TOP = {
     "interrupts.py",
     "plot.py",
     "session.py",
+    "verification.py",
 }
 MAX_MODULE, MAX_FUNCTION, MAX_PARAMETERS = 350, 60, 8
 COMMANDS = ("estimator.py", "cli/")  # a user gives each parameter by name, and reads what it means

@@ -136,9 +136,12 @@ def fit(
         dataset=spending.dataset,
         engine=engine_for(data) if spec is None else spec,
     )
+    key = spending.key()
     with reserved(out, transcript, report) as (model_place, transcript_place, report_place):
         with output.status(f"Fitting {data}"):
             release = run(request, reading.files(data)).release
+        if key is not None:
+            release = release.signed(key)
         saved = Saved(None, on_stdout=False)
         try:  # the budget is spent: whatever happens to a file, the result is printed
             if model_place is not None:

@@ -170,9 +170,18 @@ class Spending:
     analyst: str | None = None
     """Name to record with the spends; by default your user name."""
 
+    sign: Path | None = None
+    """Private key from: dpkmeans key create. Signs what is released, and the entries of a ledger signed by it."""
+
     def files(self) -> tuple[Path, ...]:
-        """The ledger's file, if there is one: no output may replace it."""
-        return () if self.ledger is None else (self.ledger,)
+        """The files of the ledger and the key, where there are some: no output may replace them."""
+        return tuple(file for file in (self.ledger, self.sign) if file is not None)
+
+    def key(self) -> SigningKey | None:
+        """The private key, if there is one; read before anything is spent."""
+        from dpkmeans.storage.keys import SigningKey
+
+        return None if self.sign is None else SigningKey.read(self.sign)
 
     def store(self) -> DurableLedger | None:
         """The durable ledger, if there is one."""
@@ -180,7 +189,7 @@ class Spending:
             return None
         from dpkmeans.privacy.durable.ledger import DurableLedger
 
-        return DurableLedger(self.ledger, analyst=self.analyst)
+        return DurableLedger(self.ledger, analyst=self.analyst, key=self.key())
 
 
 @Parameter(name="*")

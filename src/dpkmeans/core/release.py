@@ -184,6 +184,15 @@ class Release:
 
         return few_lines(self)
 
+    def signed(self, key: Any) -> Release:
+        """The same, signed with a private key: a `SigningKey`, or the path of its file.
+
+        Guarantee: that of the release. The signature says who vouches for it, not that it is private.
+        """
+        from dpkmeans.storage.identity import signed
+
+        return signed(self, key)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from dpkmeans.report.notebook import fragment

@@ -70,7 +70,11 @@ def account_for(
 
 
 def entered(release: R, account: SpendListener | None) -> R:
-    """The release with its identity; under a durable ledger with its fit there, and the head of the chain."""
+    """The release with its identity. Under a durable ledger that names its fit and the head of the chain, and the
+    ledger keeps its digest when the fit is settled, here.
+    """
     if not isinstance(account, Account):
         return identified(release)
-    return identified(release, dataset=account.dataset, fit=account.fit, head=account.head())
+    made = identified(release, dataset=account.dataset, fit=account.fit, head=account.head())
+    account.settle(None if made.identity is None else made.identity.digest)
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dpkmeans import __version__
@@ -15,6 +16,7 @@ from dpkmeans.core.identity import Identity, Signature
 from dpkmeans.errors import FileError
 from dpkmeans.storage import codec
 from dpkmeans.storage.json_files import checksum
+from dpkmeans.storage.keys import SigningKey
 
 OUTSIDE = ("digest", "signature")
 """The fields of an identity that its digest does not cover: itself, and what is made from it."""
@@ -50,6 +52,16 @@ def identified(
     unsealed: R = replace(release, identity=identity)  # type: ignore[type-var]
     sealed: R = replace(release, identity=replace(identity, digest=digest_of(unsealed.to_dict())))  # type: ignore[type-var]
     return sealed
+
+
+def signed(release: R, key: SigningKey | str | Path) -> R:
+    """The same, signed with a private key, or with that in a file. What has no identity gets one first."""
+    private = key if isinstance(key, SigningKey) else SigningKey.read(key)
+    known = identified(release) if release.identity is None else release
+    check_unchanged(known)
+    assert known.identity is not None
+    made: R = replace(known, identity=private.signed(known.identity))  # type: ignore[type-var]
+    return made
 
 
 def digest_of(content: dict[str, Any]) -> str:

@@ -172,6 +172,15 @@ def test_no_order_of_fits_spends_more_than_the_cap(store, seed):
 # Files from before, and the chain.
 
 
+def as_older(path, version):
+    """The file as an older version would have made it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX fits")
+        connection.execute("DROP INDEX kinds")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+
+
 def head_version(store):
     store.close()
     with closing(sqlite3.connect(store.path)) as connection:
@@ -180,13 +189,17 @@ def head_version(store):
 
 def test_a_file_from_before_there_was_a_delta_keeps_its_chain_and_takes_new_data_sets(tmp_path):
     old = DurableLedger.create(tmp_path / "old.db")
-    old._file.write(lambda c: old._append(c, "create", "visits", 10**9, cap=10**9, spent=0))
+    old._write(lambda book: book.append("create", "visits", 10**9, cap=10**9, spent=0))
     old.spend("visits", TENTH, fit="a", label="x")
     head = old.verify().head
-    assert head_version(old) == 1
+    old.close()
+    as_older(old.path, 1)
+    old = DurableLedger(old.path)
     assert old.dataset("visits").privacy == PURE
+    assert old.verify(head).intact
+    assert head_version(old) == 1  # looking changes nothing
     old.add("embeddings", APPROXIMATE)
-    assert head_version(old) == 2
+    assert head_version(old) == 3
     old.spend("visits", TENTH, fit="b", label="y")
     old.spend("embeddings", spend_rho(0.01), fit="c", label="z")
     assert old.verify(head).intact

@@ -21,7 +21,7 @@ from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.errors import BudgetError, GuaranteeError, LedgerError, MethodError, UnsettledWarning
-from dpkmeans.privacy.durable import sqlite as database
+from dpkmeans.privacy.durable import tables
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry, verify
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise
@@ -54,7 +54,8 @@ def kinds(store: DurableLedger) -> list[str]:
 
 def test_a_fit_reserves_its_promise_in_one_entry_and_settles_it(store):
     fitted = model(store).fit(RECORDS)
-    assert kinds(store) == ["create", "reserve", "settle"]
+    assert kinds(store) == ["create", "reserve", "settle", "release"]
+    assert store.entries()[-1].label == fitted.release_.identity.digest
     assert float(store.dataset("visits").spent) == pytest.approx(fitted.release_.epsilon_spent, abs=1e-12)
     assert store.verify().intact
 
@@ -64,7 +65,7 @@ def test_a_fit_past_the_cap_is_refused_before_anything_is_spent_or_drawn(store, 
     monkeypatch.setattr(SecureNoise, "laplace", None)
     with pytest.raises(BudgetError, match=r"epsilon=1 is asked for, but data set 'visits' has only 0.5 left"):
         model(store).fit(RECORDS)
-    assert kinds(store) == ["create", "reserve", "settle"]
+    assert kinds(store) == ["create", "reserve", "settle", "release"]
 
 
 def test_a_refused_guarantee_spends_nothing(store):
@@ -111,7 +112,7 @@ def test_what_a_promise_does_not_use_is_given_back(store):
 @pytest.mark.filterwarnings("ignore::dpkmeans.errors.NotConvergedWarning")
 def test_without_a_promise_every_spend_is_an_entry(store):
     fitted = model(store, method="posterior", guarantee="paper", epsilon=None, max_iter=3).fit(RECORDS)
-    assert kinds(store) == ["create"] + ["spend"] * len(fitted.release_.spends)
+    assert kinds(store) == ["create"] + ["spend"] * len(fitted.release_.spends) + ["release"]
 
 
 def test_without_a_promise_the_cap_still_holds(store):
@@ -347,7 +348,7 @@ def tamper(store: DurableLedger, *statements: str) -> None:
     with sqlite3.connect(store.path) as connection:
         connection.execute("DROP TRIGGER no_update")
         connection.execute("DROP TRIGGER no_delete")
-        for statement in (*statements, *database.SCHEMA[2:]):
+        for statement in (*statements, *tables.BEFORE_3[2:]):
             connection.execute(statement)
     connection.close()
 
@@ -442,7 +443,7 @@ def test_a_missing_ledger_is_not_made_by_mistake(tmp_path):
 def test_a_newer_ledger_is_left_alone(store):
     store.close()
     with sqlite3.connect(store.path) as connection:
-        connection.execute(f"PRAGMA user_version = {database.VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
     connection.close()
     with pytest.raises(LedgerError, match="newer version of dpkmeans"):
         DurableLedger(store.path)
@@ -459,8 +460,8 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path, content):
 def test_a_strangers_database_is_refused_and_runs_nothing(tmp_path):
     path = tmp_path / "ledger.db"
     with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA application_id = {database.APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {database.VERSION}")
+        connection.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {tables.VERSION}")
         connection.execute("CREATE VIEW entries AS SELECT load_extension('evil')")
     connection.close()
     with pytest.raises(LedgerError, match="is not a ledger"):

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.privacy import Loss, Privacy
 from dpkmeans.core.rho import Rho
-from dpkmeans.errors import BudgetError, LedgerError, TooFewRecordsError, UnsettledWarning, warn
+from dpkmeans.errors import (
+    BudgetError,
+    DPKMeansError,
+    LedgerError,
+    MethodError,
+    TooFewRecordsError,
+    UnsettledWarning,
+    warn,
+)
 from dpkmeans.privacy.durable.hash_chain import check_unit
 from dpkmeans.privacy.ledger import check_process, cost_of
 
@@ -47,6 +55,8 @@ class Account:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or issubclass(kind, TooFewRecordsError):
             self.settle()
+        elif issubclass(kind, Exception) and self._pid == os.getpid():
+            self._fail()
 
     def account(self, total: Epsilon | Privacy) -> AbstractContextManager[Account]:
         """For a ledger under this account that promises a total: reserved as a whole, or refused at once."""
@@ -83,20 +93,33 @@ class Account:
             warn(UnsettledWarning(f"{error} The release does not say which entries stood before it."))
             return None
 
-    def settle(self) -> None:
+    def settle(self, digest: str | None = None) -> None:
         """The fit is done: give back what it reserved and did not spend. A second call does nothing.
 
-        Where the ledger cannot be written, the whole promise stays spent: a warning, since the result is good.
+        With a `digest`, the ledger keeps what it released. Where it cannot be written, the whole promise stays spent: a
+        warning, since the result is good.
         """
         check_process(self._pid)
         with self._lock:
-            if self._left is None:
-                return
             unused, self._left = self._left, None
             try:
-                self.ledger.settle(self.dataset, unused, fit=self.fit, label=f"{self.n_spends} spends")
-            except LedgerError as error:
-                warn(UnsettledWarning(f"{error} The whole promised budget stays spent."))
+                if unused is not None:
+                    label = f"{self.n_spends} spends"
+                    self.ledger.settle(self.dataset, unused, fit=self.fit, label=label, digest=digest)
+                elif digest is not None and self.n_spends:
+                    self.ledger.released(self.dataset, fit=self.fit, digest=digest)
+            except (LedgerError, MethodError) as error:
+                left = "The whole promised budget stays spent, and t" if unused is not None else "T"
+                warn(UnsettledWarning(f"{error} {left}he ledger does not know of the release."))
+
+    def _fail(self) -> None:
+        """The fit ended with an error: all that it reserved stays spent, and an entry says so where one can be made."""
+        with self._lock:
+            unused, self._left = self._left, None
+            if unused is not None:
+                nothing = Rho(0) if isinstance(unused, Rho) else Epsilon(0)
+                with suppress(DPKMeansError):
+                    self.ledger.settle(self.dataset, nothing, fit=self.fit, label="failed: all of it stays spent")
 
     def _check(self, cost: Loss) -> Loss:
         """What the fit holds once it has spent `cost`, or an error where that is more than it promised."""

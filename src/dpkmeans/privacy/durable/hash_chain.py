@@ -1,4 +1,8 @@
-"""The entries of a durable ledger: a chain in which each carries a hash of the one before."""
+"""The entries of a durable ledger: a chain in which each carries a hash of the one before.
+
+In a signed ledger each entry also carries a signature of its hash. The next entry holds both, so whoever has no key can
+neither change an entry nor write those after it anew; only a chain that was cut off at the end is still whole.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 from dpkmeans.errors import LedgerError, MethodError
-from dpkmeans.privacy.durable.terms import RHO, Terms
+from dpkmeans.privacy.durable.chain_state import ChainState
+from dpkmeans.storage.keys import ENTRY, SigningKey, is_signed_by
 
 BEGINNING = "0" * 64
-ROUNDING = 1000
-"""Femto-rhos by which what an epsilon leaves at a delta may differ where another version or processor found it."""
+_SEAL = re.compile("[0-9a-f]{64}( [0-9a-f]{128})?")
 MISSING_HEAD = "the head given is not in the chain: entries were removed, or it is the head of another ledger"
-KINDS = ("create", "cap", "spend", "reserve", "settle", "spend rho", "reserve rho", "settle rho")
+UNSIGNED = "it is not signed, and the ledger is"
+FORGED = "its signature is not one by the key of the ledger"
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,11 @@ class LedgerEntry:
     | spend | one spend |
     | reserve | the promised total of a fit, spent as a whole before its first draw |
     | settle | what a finished fit gives back of its promise: zero or less |
+    | release | 0; `label` is the digest of what the fit released |
+    | analyst | the share of the cap that the analyst in `label` may spend |
+    | key | 0; from here on all entries are signed by the public key in `label` |
+
+    `sha256` is the hash of all else in the entry, and in a signed ledger its signature after a space.
     """
 
     number: int
@@ -49,11 +59,35 @@ class LedgerEntry:
 
     def digest(self) -> str:
         """SHA-256 over everything else in the entry, the hash of the one before included."""
-        return hashlib.sha256(json.dumps(astuple(self)[:-1], separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(list(vars(self).values())[:-1], separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def hash(self) -> str:
+        """The hash without the signature: the head of the chain, where this is the last entry."""
+        return self.sha256[:64]
+
+    @property
+    def signature(self) -> str | None:
+        """The signature, 128 hexadecimal digits; None where there is none."""
+        return self.sha256[65:] or None
+
+    def sealed(self, key: SigningKey | None) -> LedgerEntry:
+        """The same with its hash, and its signature where there is a key."""
+        digest = self.digest()
+        return replace(self, sha256=digest if key is None else f"{digest} {key.sign(ENTRY, digest)}")
 
     def is_intact(self) -> bool:
         """Whether every field has its type and the hash is the entry's own."""
-        return all(type(getattr(self, name)) is kind for name, kind in FIELDS.items()) and self.digest() == self.sha256
+        typed = all(type(getattr(self, name)) is kind for name, kind in FIELDS.items())
+        return typed and _SEAL.fullmatch(self.sha256) is not None and self.digest() == self.hash
+
+    def why_not_signed_by(self, key: str | None) -> str:
+        """Why this is no entry of a ledger signed by the public `key`, or nothing. Without a key, none is signed."""
+        if key is None:
+            return "" if self.signature is None else "it is signed, and the ledger is not"
+        if self.signature is None:
+            return UNSIGNED
+        return "" if is_signed_by(key, ENTRY, self.hash, self.signature) else FORGED
 
 
 def check_unit(dataset: str, known: str, unit: str) -> None:
@@ -72,12 +106,16 @@ COLUMNS = ", ".join(FIELDS)
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check of the whole chain found: `broken_at` is the first entry that does not fit, `why` says how."""
+    """What a check of the whole chain found: `broken_at` is the first entry that does not fit, `why` says how.
+
+    `signer` is the public key that signed all entries from a first one on; None where they are not signed.
+    """
 
     entries: int
     head: str
     broken_at: int | None = None
     why: str = ""
+    signer: str | None = None
 
     @property
     def intact(self) -> bool:
@@ -85,98 +123,56 @@ class Verification:
         return self.broken_at is None
 
 
-def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None) -> Verification:
-    """Follow the chain from its beginning: hashes, numbers, totals and caps.
+def verify(entries: Iterable[LedgerEntry], expected_head: str | None = None, key: str | None = None) -> Verification:
+    """Follow the chain from its beginning: hashes, signatures, numbers, totals and caps.
 
-    A chain that someone cut off at the end, or wrote anew from an entry on, is whole in itself. `expected_head`, a
-    head that was noted elsewhere before, tells: it must still be in the chain.
+    A chain that someone cut off at the end is whole in itself. `expected_head`, a head that was noted elsewhere before,
+    tells: it must still be in the chain. Without signatures, and without a `key` to compare theirs with, the same holds
+    of a chain that someone wrote anew from an entry on.
     """
     if expected_head is not None and not re.fullmatch("[0-9a-f]{64}", expected_head):
         raise MethodError("must be 64 hexadecimal digits, as an earlier check printed them.", parameter="expected_head")
-    state = _State()
-    head, count, found = BEGINNING, 0, expected_head in (None, BEGINNING)
+    state, signer = ChainState(), None
+    head, previous, count, found = BEGINNING, BEGINNING, 0, expected_head in (None, BEGINNING)
     for count, entry in enumerate(entries, start=1):
-        why = _mismatch(entry, count, head) or state.contradiction(entry)
+        why = _mismatch(entry, count, previous)
+        if not why and entry.kind == "key" and signer is None:
+            signer = entry.label
+            why = "" if key in (None, signer) else "it names another key than the one given"
+        why = why or entry.why_not_signed_by(signer) or state.contradiction(entry)
         if why:
             return Verification(count - 1, head, count, why)
-        head = entry.sha256
+        head, previous = entry.hash, entry.sha256
         found = found or head == expected_head
     if not found:
         return Verification(count, head, count + 1, MISSING_HEAD)
-    return Verification(count, head)
+    if key is not None and signer is None:
+        return Verification(count, head, count + 1, "the ledger is not signed")
+    return Verification(count, head, signer=signer)
 
 
-def _mismatch(entry: LedgerEntry, number: int, head: str) -> str:
+def _mismatch(entry: LedgerEntry, number: int, previous: str) -> str:
     if entry.number != number:
         return f"its number is {entry.number!r}: an entry was removed or added"
     if not entry.is_intact():
         return "its content does not match its hash: it was changed"
-    if entry.previous != head:
+    if entry.previous != previous:
         return "its link to the entry before does not match: an entry was replaced"
     return ""
 
 
-class _State:
-    """What the entries so far add up to."""
+class Signer(NamedTuple):
+    """The public `key` that signs the entries of a ledger, from the one with the number `since` on."""
 
-    def __init__(self) -> None:
-        self.terms: dict[str, Terms] = {}
-        self.caps: dict[str, int] = {}
-        self.spent: dict[tuple[str, bool], int] = {}
-        self.open: dict[str, tuple[str, str, int]] = {}
-        self.fits: set[str] = set()
-
-    def contradiction(self, entry: LedgerEntry) -> str:
-        """Why the entry cannot come next, or nothing; takes it in."""
-        name, nano, in_rho = entry.dataset, entry.nano, entry.kind.endswith(RHO)
-        kind, known = entry.kind.removesuffix(RHO), name in self.caps
-        if entry.kind not in KINDS or known == (kind == "create"):
-            return f"a {entry.kind!r} entry cannot stand here"
-        if kind == "create":
-            try:
-                self.terms[name] = Terms.read(entry.label, name)
-            except LedgerError:
-                return "it has a unit or a kind of cap that is not known"
-        if in_rho and self.terms[name].kind != "epsilon-delta":
-            return f"a {entry.kind!r} entry cannot stand here"
-        key = (name, in_rho)
-        self.spent.setdefault(key, 0)
-        if kind in ("create", "cap"):
-            self.caps[name] = nano
-        elif kind == "settle":
-            dataset, reserved_as, reserved = self.open.pop(entry.fit, ("", "", 0))
-            if (dataset, reserved_as) != (name, entry.kind) or not -reserved <= nano <= 0:
-                return "it settles what was not reserved"
-            self.spent[key] += nano
-        else:
-            if kind == "reserve" and entry.fit in self.fits:
-                return "its fit was reserved before: it is a duplicate"
-            if kind == "reserve":
-                self.open[entry.fit] = (name, entry.kind.replace("reserve", "settle"), nano)
-            self.fits.add(entry.fit)
-            self.spent[key] += nano
-        return self._passed(entry, in_rho)
-
-    def _passed(self, entry: LedgerEntry, in_rho: bool) -> str:
-        """Why the totals of the entry cannot be right, or nothing."""
-        name, cap = entry.dataset, self.caps[entry.dataset]
-        rho = self.spent.get((name, True), 0)
-        if in_rho:
-            held = self.terms[name].held(self.spent[name, False], rho)
-            most = self.terms[name].cap(cap).cap_in_rho(held).femto
-            cap = entry.cap if abs(entry.cap - most) <= ROUNDING else most
-        spent = self.spent[name, in_rho]
-        grows = entry.kind.startswith(("spend", "reserve"))
-        frozen = not in_rho and rho > 0 and entry.kind != "cap" and entry.nano != 0
-        if frozen or (grows and (entry.nano < 1 or spent > cap)):
-            return "it passes the cap of its data set"
-        return "" if (entry.cap, entry.spent) == (cap, spent) else "its totals do not follow from the entries before"
+    key: str
+    since: int
 
 
-def checked_entry(row: tuple[Any, ...]) -> LedgerEntry:
-    """An entry from a row of the table, to build upon; an error where it was changed."""
+def checked_entry(row: tuple[Any, ...], signer: Signer | None = None) -> LedgerEntry:
+    """An entry from a row of the table, to build upon; an error where it was changed, or lacks its signature."""
     entry = LedgerEntry(*row)
-    if not entry.is_intact():
+    must = None if signer is None or entry.number < signer.since else signer.key
+    if not entry.is_intact() or entry.why_not_signed_by(must):
         raise LedgerError(
             f"entry {entry.number!r} of the ledger was changed or is damaged, so nothing is spent on top of it. "
             "Run: dpkmeans ledger verify; then restore the ledger."

@@ -9,47 +9,39 @@ from __future__ import annotations
 
 import getpass
 import os
-import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.privacy import Loss, Privacy
 from dpkmeans.core.rho import Rho
-from dpkmeans.errors import BudgetError, MethodError
+from dpkmeans.errors import BudgetError, LedgerError, MethodError
 from dpkmeans.privacy.durable.account import MAX_NAME, Account
-from dpkmeans.privacy.durable.hash_chain import (
-    BEGINNING,
-    COLUMNS,
-    FIELDS,
-    LedgerEntry,
-    Verification,
-    check_unit,
-    checked_entry,
-    verify,
-)
-from dpkmeans.privacy.durable.sqlite import UNSEALED, LedgerFile, create_file, damaged, is_sealed, needs_terms
+from dpkmeans.privacy.durable.book import Book
+from dpkmeans.privacy.durable.hash_chain import BEGINNING, LedgerEntry, Verification, check_unit, verify
+from dpkmeans.privacy.durable.history import History, Reservation, history_of
+from dpkmeans.privacy.durable.processes import marked
+from dpkmeans.privacy.durable.shares import Share, shares_of
+from dpkmeans.privacy.durable.sqlite import LedgerFile, create_file, damaged
+from dpkmeans.privacy.durable.tables import UNSEALED, is_sealed
 from dpkmeans.privacy.durable.terms import RHO, DataSet, Terms
 from dpkmeans.privacy.ledger import cost_of
+from dpkmeans.storage.keys import SigningKey
 from dpkmeans.storage.outputs import sync_folder
 
 PATIENCE = 60.0
 """Seconds to wait for other writers."""
 
-_LATEST = f"SELECT {COLUMNS} FROM entries ORDER BY number DESC LIMIT 1"
-_LATEST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? AND kind NOT LIKE '%{RHO}' ORDER BY number DESC LIMIT 1"
-_LATEST_RHO_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? AND kind LIKE '%{RHO}' ORDER BY number DESC LIMIT 1"
-_FIRST_OF = f"SELECT {COLUMNS} FROM entries WHERE dataset = ? ORDER BY number LIMIT 1"
-_LATEST_OF_FIT = f"SELECT {COLUMNS} FROM entries WHERE fit = ? ORDER BY number DESC LIMIT 1"
-_ALL = f"SELECT {COLUMNS} FROM entries ORDER BY number"
-_INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(FIELDS))})"
+T = TypeVar("T")
 
 
 class DurableLedger:
     """The ledger in the file `path`, used in the name of `analyst` (by default the user of the process).
+
+    A signed ledger is written with its private key: `key` is one, or the path of its file. Looking needs none.
 
     Safe to use from many threads and processes at once. The file must lie on a local disk. `DPKMeans` and
     `make_synopsis` take it as `ledger`, together with the name of the `dataset`.
@@ -67,21 +59,53 @@ class DurableLedger:
     1.0
     """
 
-    def __init__(self, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        analyst: str | None = None,
+        key: SigningKey | str | Path | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         self.path = Path(path).absolute()  # the working folder may change before the file is opened again
         self.analyst = _checked_name(_user() if analyst is None else analyst, "analyst")
+        self.key = key if key is None or isinstance(key, SigningKey) else SigningKey.read(key)
+        self._seen: tuple[int, str] = (0, BEGINNING)
         self._file = LedgerFile(self.path, patience)
         self._file.read(lambda connection: None)  # refuses at once what is no ledger
 
     @classmethod
-    def create(cls, path: str | Path, *, analyst: str | None = None, patience: float = PATIENCE) -> DurableLedger:
-        """Open the ledger at `path`, and make an empty one first where there is none."""
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        analyst: str | None = None,
+        key: SigningKey | str | Path | None = None,
+        patience: float = PATIENCE,
+    ) -> DurableLedger:
+        """Open the ledger at `path`, and make an empty one first where there is none: with a `key`, a signed one."""
         target = Path(path)
         _checked_name(_user() if analyst is None else analyst, "analyst")
         if not target.exists() or target.stat().st_size == 0:
+            key = key if key is None or isinstance(key, SigningKey) else SigningKey.read(key)
             create_file(target, patience)
             sync_folder(target.parent)
-        return cls(path, analyst=analyst, patience=patience)
+            if key is not None:
+                cls(path, analyst=analyst, key=key, patience=patience).sign()
+        return cls(path, analyst=analyst, key=key, patience=patience)
+
+    def sign(self) -> None:
+        """From here on, sign every entry with the key of this store: an entry that says so is the first."""
+        if self.key is None:
+            raise MethodError("is needed to sign.", parameter="key", hint="Make one with: dpkmeans key create")
+        public = self.key.public
+
+        def begin(book: Book) -> None:
+            if book.signer is not None:
+                raise MethodError(f"{self.path} is signed already, and keeps its key.")
+            book.append("key", "", 0, cap=0, spent=0, label=public)
+
+        self._write(begin)
 
     # --- data sets --------------------------------------------------------------------------------
 
@@ -91,38 +115,53 @@ class DurableLedger:
         terms = Terms.of(unit, budget)
         units = terms.units(budget)
 
-        def create(connection: sqlite3.Connection) -> None:
-            if connection.execute(_LATEST_OF, (name,)).fetchone():
+        def create(book: Book) -> None:
+            if book.has(name):
                 raise MethodError(
                     f"{self.path} already has a data set {name!r}. Change its cap with: "
                     f"dpkmeans ledger cap {self.path} --dataset {name} {_option(budget)}"
                 )
-            self._append(connection, "create", name, units, cap=units, spent=0, label=terms.label)
-            if terms.label:
-                needs_terms(connection)
+            book.append("create", name, units, cap=units, spent=0, label=terms.label)
 
-        self._file.write(create)
+        self._write(create)
 
     def set_cap(self, dataset: str, cap: float | Epsilon | Privacy) -> None:
         """Change the cap, to one of the same kind. Below what is spent already, it ends all spending."""
         budget = _cap(cap)
 
-        def change(connection: sqlite3.Connection) -> None:
-            before = self._latest(connection, dataset)
-            terms = self._terms(connection, dataset)
-            at_delta = budget.kind == "epsilon" and terms.delta is not None
-            units = terms.units(replace(budget, delta=terms.delta) if at_delta else budget)
-            self._append(connection, "cap", dataset, units, cap=units, spent=before.spent)
+        def change(book: Book) -> None:
+            before = book.latest(dataset)
+            units = _units(book.terms(dataset), budget)
+            book.append("cap", dataset, units, cap=units, spent=before.spent)
 
-        self._file.write(change)
+        self._write(change)
+
+    def set_share(self, dataset: str, analyst: str, cap: float | Epsilon | Privacy) -> None:
+        """What one analyst may spend of the cap of a data set, at most.
+
+        Once one analyst has a share, those without one can spend nothing. Shares may add up to more than the cap, which
+        holds all the same. The name is what a process says of itself.
+        """
+        budget, name = _cap(cap), _checked_name(analyst, "analyst")
+
+        def change(book: Book) -> None:
+            before = book.latest(dataset)
+            units = _units(book.terms(dataset), budget)
+            book.append("analyst", dataset, units, cap=before.cap, spent=before.spent, label=name)
+
+        self._write(change)
 
     def dataset(self, name: str) -> DataSet:
         """The data set called `name`."""
-        return self._file.read(lambda connection: self._dataset(connection, name))
+        return self._read(lambda book: book.dataset(name))
 
     def datasets(self) -> tuple[DataSet, ...]:
         """All data sets, by name."""
-        return self._file.read(lambda c: tuple(self._dataset(c, name) for name in _names(c)))
+        return self._read(lambda book: tuple(map(book.dataset, book.names)))
+
+    def shares(self, dataset: str) -> tuple[Share, ...]:
+        """The shares of analysts in a data set, by name; none where nobody has one."""
+        return self._read(lambda b: shares_of(b.connection, b.latest(dataset).dataset, b.terms(dataset)))
 
     # --- spending ---------------------------------------------------------------------------------
 
@@ -133,150 +172,155 @@ class DurableLedger:
 
         Refuses at once where `promised` does not fit under the cap, or the fit's `unit` is not that of the data set.
         """
-        total, known = Privacy.of(promised), self.dataset(dataset)
-        check_unit(dataset, known.unit, unit)
-        if total is not None:
-            _charged(known, cost_of(total, known.privacy))
+        total = Privacy.of(promised)
+
+        def check(book: Book) -> None:
+            known = book.dataset(dataset)
+            check_unit(dataset, known.unit, unit)
+            book.key_for("reserve")
+            if total is not None:
+                book.affordable(known, cost_of(total, known.privacy))
+
+        self._read(check)
         return Account(self, dataset, total, note)
 
     def spend(self, dataset: str, amount: Epsilon | Loss, *, fit: str, label: str) -> LedgerEntry:
         """Commit a spend, or refuse it. On return it is on the disk."""
         cost = Loss(amount) if isinstance(amount, Epsilon) else amount
-        return self._file.write(lambda c: self._charge(c, "spend", dataset, cost, fit=fit, label=label))
+        return self._write(lambda book: book.charge("spend", dataset, cost, fit=fit, label=label))
 
     def reserve(self, dataset: str, total: Epsilon | Privacy, *, fit: str, label: str) -> Epsilon | Rho:
         """Commit the promised total of a fit as one spend, or refuse it. Says what it took. A fit reserves once."""
         asked = Privacy(total) if isinstance(total, Epsilon) else total
 
-        def reserve(connection: sqlite3.Connection) -> Epsilon | Rho:
-            if connection.execute(_LATEST_OF_FIT, (fit,)).fetchone():
+        def reserve(book: Book) -> Epsilon | Rho:
+            if book.has_fit(fit):
                 raise MethodError(f"fit {fit!r} has entries in {self.path} already. Open an account for each fit.")
-            terms = self._terms(connection, dataset)
-            cost = cost_of(asked, self._dataset(connection, dataset).privacy)
-            entry = self._charge(connection, "reserve", dataset, cost, fit=fit, label=label)
-            return terms.amount(entry.nano, entry.kind)
+            cost = cost_of(asked, book.dataset(dataset).privacy)
+            entry = book.charge("reserve", dataset, cost, fit=fit, label=marked(label))
+            return book.terms(dataset).amount(entry.nano, entry.kind)
 
-        return self._file.write(reserve)
+        return self._write(reserve)
 
-    def settle(self, dataset: str, unused: Epsilon | Rho, *, fit: str, label: str) -> LedgerEntry:
+    def settle(
+        self, dataset: str, unused: Epsilon | Rho, *, fit: str, label: str, digest: str | None = None
+    ) -> LedgerEntry:
         """Give back what a finished fit reserved and did not use. A reservation is settled once.
 
-        Of a pure reservation nothing is given back once the data set has spent rho under its epsilon and delta: what
-        was left for that was found with all of it.
+        With a `digest`, an entry in the same transaction says what the fit released. Of a pure reservation nothing is
+        given back once the data set has spent rho under its epsilon and delta: what was left for that was found with
+        all of it.
         """
 
-        def give_back(connection: sqlite3.Connection) -> LedgerEntry:
-            row = connection.execute(_LATEST_OF_FIT, (fit,)).fetchone()
-            reserved = None if row is None else checked_entry(row)
+        def give_back(book: Book) -> LedgerEntry:
+            known = book.of_fit(fit)
+            reserved = known[-1] if known else None
             if reserved is None or reserved.dataset != dataset or not reserved.kind.startswith("reserve"):
                 raise MethodError(f"fit {fit!r} has no open reservation for {dataset!r} in {self.path}.")
-            taken = self._terms(connection, dataset).amount(reserved.nano, reserved.kind)
+            taken = book.terms(dataset).amount(reserved.nano, reserved.kind)
             units = unused.nano if isinstance(unused, Epsilon) else unused.femto
             if type(unused) is not type(taken) or not 0 <= units <= reserved.nano:
                 raise BudgetError(f"fit {fit!r} reserved {taken}; it cannot give back {unused}.")
+            if units and reserved.analyst != self.analyst:
+                raise BudgetError(f"fit {fit!r} is one of {reserved.analyst}, who alone can give back what is left.")
             kind = reserved.kind.replace("reserve", "settle")
-            before = self._latest(connection, dataset, in_rho=kind.endswith(RHO))
-            if kind == "settle" and self._spent_rho(connection, dataset):
+            before = book.latest(dataset, in_rho=kind.endswith(RHO))
+            if kind == "settle" and book.spent_rho(dataset):
                 units = 0
             spent = before.spent - units
-            return self._append(connection, kind, dataset, -units, cap=before.cap, spent=spent, fit=fit, label=label)
+            entry = book.append(kind, dataset, -units, cap=before.cap, spent=spent, fit=fit, label=label)
+            if digest is not None:
+                book.release(dataset, fit, digest)
+            return entry
 
-        return self._file.write(give_back)
+        return self._write(give_back)
+
+    def released(self, dataset: str, *, fit: str, digest: str) -> LedgerEntry:
+        """Record the digest of what a fit released that reserved nothing and spent one by one."""
+        return self._write(lambda book: book.release(dataset, fit, digest))
+
+    def recover(self, dataset: str | None = None, *, fit: str | None = None) -> tuple[Reservation, ...]:
+        """Settle the reservations of crashed fits, as spent to the last nano; returns them.
+
+        Of a fit from an older version or in another container it cannot be told whether it runs: name it by its `fit`.
+        """
+        found = self.history(dataset).reservations
+        if fit is None:
+            found = tuple(r for r in found if r.state == "crashed")
+        else:
+            found = tuple(r for r in found if r.fit == fit)
+            if not found or found[0].state == "running":
+                raise MethodError(f"fit {fit!r} runs, or it has no open reservation in {self.path}. Nothing was done.")
+        for one in found:
+            nothing = Rho(0) if isinstance(one.amount, Rho) else Epsilon(0)
+            self.settle(one.dataset, nothing, fit=one.fit, label="crashed: all of it stays spent")
+        return found
 
     # --- looking ----------------------------------------------------------------------------------
 
     def entries(self) -> tuple[LedgerEntry, ...]:
         """All entries, as they stand."""
-        return self._file.read(lambda c: tuple(LedgerEntry(*row) for row in c.execute(_ALL)))
+        return self._read(lambda book: tuple(book.entries()))
+
+    def history(self, dataset: str | None = None) -> History:
+        """The entries of a data set, or of all, with their releases and the reservations that are open."""
+
+        def look(book: Book) -> History:
+            names = book.names if dataset is None else [book.latest(dataset).dataset]
+            return history_of(book.entries(dataset), {name: book.terms(name) for name in names})
+
+        return self._read(look)
 
     def head(self) -> str:
         """The hash of the last entry. Kept elsewhere, it shows later whether entries were removed: see `verify`."""
+        last = self._read(lambda book: book.last())
+        return BEGINNING if last is None else last.hash
 
-        def last(connection: sqlite3.Connection) -> str:
-            row = connection.execute(_LATEST).fetchone()
-            return BEGINNING if row is None else checked_entry(row).sha256
+    def verify(self, expected_head: str | None = None, key: str | None = None) -> Verification:
+        """Check the file and the whole chain, with a public `key` also who signed it. See `hash_chain.verify`."""
 
-        return self._file.read(last)
-
-    def verify(self, expected_head: str | None = None) -> Verification:
-        """Check the file and the whole chain. See `hash_chain.verify`."""
-
-        def check(connection: sqlite3.Connection) -> Verification:
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        def check(book: Book) -> Verification:
+            if book.connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
                 raise damaged(self.path)
-            found = verify((LedgerEntry(*row) for row in connection.execute(_ALL)), expected_head)
-            if found.intact and not is_sealed(connection):
+            found = verify(book.entries(), expected_head, key)
+            if found.intact and not is_sealed(book.connection):
                 return replace(found, broken_at=found.entries + 1, why=UNSEALED)
             return found
 
-        return self._file.read(check)
+        return self._read(check)
 
     def close(self) -> None:
         """Let go of the file. The next use opens it again."""
         self._file.close()
 
     def __reduce__(self) -> Any:
-        return partial(DurableLedger, str(self.path), analyst=self.analyst, patience=self._file.patience), ()
+        key = None if self.key is None else str(self.key.path)  # a private key does not travel
+        return partial(DurableLedger, self.path, analyst=self.analyst, key=key, patience=self._file.patience), ()
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _latest(self, connection: sqlite3.Connection, dataset: str, *, in_rho: bool = False) -> LedgerEntry:
-        """The last entry of a data set: of those in rho under a cap in epsilon at a delta, or of all others."""
-        row = connection.execute(_LATEST_RHO_OF if in_rho else _LATEST_OF, (dataset,)).fetchone()
-        if row is None:
-            known = ", ".join(_names(connection)) or "none yet"
-            raise MethodError(
-                f"{self.path} has no data set {dataset!r}; it has: {known}. Add it with: "
-                f"dpkmeans ledger create {self.path} --dataset {dataset} --cap 1.0"
-            )
-        return checked_entry(row)
+    def _read(self, work: Callable[[Book], T]) -> T:
+        return self._file.read(lambda connection: work(Book(connection, self.path, self.analyst, self.key)))
 
-    def _terms(self, connection: sqlite3.Connection, dataset: str) -> Terms:
-        return Terms.read(checked_entry(connection.execute(_FIRST_OF, (dataset,)).fetchone()).label, dataset)
+    def _write(self, work: Callable[[Book], T]) -> T:
+        """Do `work` alone and commit it, on top of the entries that this store has seen before, or refuse."""
+        last = self._seen
 
-    def _spent_rho(self, connection: sqlite3.Connection, dataset: str) -> int:
-        row = connection.execute(_LATEST_RHO_OF, (dataset,)).fetchone()
-        return 0 if row is None else checked_entry(row).spent
+        def checked(book: Book) -> T:
+            nonlocal last
+            number, seal = self._seen
+            if number and book.seal_of(number) != seal:
+                raise LedgerError(
+                    f"entry {number} of {self.path}, which was there before, is missing or another: the file was "
+                    "restored from a copy, perhaps. Nothing is drawn. Find the right file; then open it again."
+                )
+            result, end = work(book), book.last()
+            last = last if end is None else (end.number, end.sha256)
+            return result
 
-    def _dataset(self, connection: sqlite3.Connection, name: str) -> DataSet:
-        latest = self._latest(connection, name)
-        terms = self._terms(connection, name)
-        held = terms.held(latest.spent, self._spent_rho(connection, name))
-        return DataSet(name, terms.cap(latest.cap), held, terms.unit)
-
-    def _charge(
-        self, connection: sqlite3.Connection, kind: str, dataset: str, cost: Loss, *, fit: str, label: str
-    ) -> LedgerEntry:
-        known = self._dataset(connection, dataset)
-        amount, after = _charged(known, cost)
-        if isinstance(amount, Epsilon):
-            units, cap, spent = amount.nano, known.privacy.pure.nano, after.pure.nano
-        else:
-            units, cap, spent = amount.femto, known.privacy.cap_in_rho(known.held).femto, after.rho.femto
-            kind += RHO if known.kind == "epsilon-delta" else ""
-        return self._append(connection, kind, dataset, units, cap=cap, spent=spent, fit=fit, label=label)
-
-    def _append(
-        self, connection: sqlite3.Connection, kind: str, dataset: str, nano: int, *, cap: int, spent: int, **more: str
-    ) -> LedgerEntry:
-        row = connection.execute(_LATEST).fetchone()
-        number, previous = (1, BEGINNING) if row is None else (checked_entry(row).number + 1, checked_entry(row).sha256)
-        when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        fit, label = more.get("fit", ""), more.get("label", "")
-        entry = LedgerEntry(number, when, kind, dataset, self.analyst, nano, cap, spent, fit, label, previous, "")
-        entry = replace(entry, sha256=entry.digest())
-        connection.execute(_INSERT, tuple(getattr(entry, name) for name in FIELDS))
-        return entry
-
-
-def _charged(known: DataSet, cost: Loss) -> tuple[Epsilon | Rho, Loss]:
-    """What `cost` comes to in a data set, and what is held there then; an error where that passes the cap."""
-    if cost.pure.nano < 0 or cost.rho.femto < 0 or cost == Loss():
-        raise BudgetError(f"must be at least 1e-9; got {cost}.", parameter="epsilon")
-    charged = known.privacy.charged(known.held, cost)
-    if not known.privacy.covers(known.held + charged):
-        raise known.refusal(cost)
-    return (charged.rho if charged.rho.femto else charged.pure), known.held + charged
+        result = self._file.write(lambda connection: checked(Book(connection, self.path, self.analyst, self.key)))
+        self._seen = max(self._seen, last)
+        return result
 
 
 def _cap(cap: float | Epsilon | Privacy) -> Privacy:
@@ -287,9 +331,10 @@ def _option(cap: Privacy) -> str:
     return f"--cap {cap.epsilon}" if cap.rho is None else f"--rho {cap.rho}"
 
 
-def _names(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute("SELECT DISTINCT dataset FROM entries ORDER BY dataset")
-    return [str(row[0]) for row in rows]
+def _units(terms: Terms, cap: Privacy) -> int:
+    """A cap as the entries of a data set hold it: one of its kind, at its delta."""
+    at_delta = cap.kind == "epsilon" and terms.delta is not None
+    return terms.units(replace(cap, delta=terms.delta) if at_delta else cap)
 
 
 def _checked_name(name: Any, what: str) -> str:

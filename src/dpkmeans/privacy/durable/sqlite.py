@@ -19,19 +19,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from dpkmeans.errors import LedgerError
-
-VERSION = 2  # 2: a data set may count persons, or have a cap in rho or at a delta. Files in which none does stay at 1
-BEFORE_TERMS = 1
-APPLICATION = 0x64706B6D  # "dpkm"
-UNSEALED = "the rules that protect its entries were removed or changed"
-
-SCHEMA = (
-    "CREATE TABLE entries (number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, "
-    "dataset TEXT NOT NULL, analyst TEXT NOT NULL, nano INTEGER NOT NULL, cap INTEGER NOT NULL, "
-    "spent INTEGER NOT NULL, fit TEXT NOT NULL, label TEXT NOT NULL, previous TEXT NOT NULL, sha256 TEXT NOT NULL)",
-    "CREATE INDEX latest ON entries (dataset, number)",
-    "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END",
-    "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END",
+from dpkmeans.privacy.durable.tables import (
+    APPLICATION,
+    UNSEALED,
+    VERSION,
+    create_tables,
+    is_ledger,
+    is_sealed,
+    upgrade,
+    version_of,
 )
 
 T = TypeVar("T")
@@ -44,6 +40,7 @@ class LedgerFile:
         self.path = path
         self.patience = patience
         self._key = object()
+        self._inode: tuple[int, int] | None = None
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` finds in one consistent state of the file."""
@@ -55,6 +52,7 @@ class LedgerFile:
         def sealed(connection: sqlite3.Connection) -> T:
             if not is_sealed(connection):
                 raise LedgerError(f"{self.path}: {UNSEALED}. Run: dpkmeans ledger verify; then restore it.")
+            upgrade(connection)
             return work(connection)
 
         return self._transact("BEGIN IMMEDIATE", sealed, self._commit)
@@ -75,8 +73,10 @@ class LedgerFile:
             connection = self._opened()
             patiently(lambda: connection.execute(begin), self.patience)
             try:
+                self._check_in_place()
                 result = work(connection)
                 end(connection)
+                self._check_in_place()  # before anything is drawn that was booked in a file which is no longer there
             except BaseException as error:
                 if _connections.get(self._key) is not connection:  # a signal handler forked, and that closed it
                     raise LedgerError(
@@ -87,6 +87,18 @@ class LedgerFile:
                         _rollback(connection)
                 raise
             return result
+
+    def _check_in_place(self) -> None:
+        """Refuse where another file has taken the place of the one that was opened first, or there is none.
+
+        What is booked in the one is not known in the other. It stays refused: only a new store takes the new file.
+        """
+        if _inode(self.path) != self._inode:
+            raise LedgerError(
+                f"{self.path} was replaced or removed while it was in use: a restored copy, perhaps. What was spent "
+                "may be missing there. Nothing is drawn. Find the right file, check it with: dpkmeans ledger verify "
+                "--head; then open it again."
+            )
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         connection.execute("COMMIT")
@@ -99,7 +111,13 @@ class LedgerFile:
                 "was open, and SQLite could lose entries. Fork with os.fork or multiprocessing, or before opening it."
             )
         if self._key not in _connections:
-            _pid, _connections[self._key] = os.getpid(), open_ledger(self.path, self.patience)
+            before = _inode(self.path)
+            connection = open_ledger(self.path, self.patience)
+            if _inode(self.path) != before:
+                connection.close()
+                raise LedgerError(f"{self.path} was replaced while it was opened. Nothing was spent. Try again.")
+            self._inode = self._inode or before  # after a fork the file is opened again, and must be the same
+            _pid, _connections[self._key] = os.getpid(), connection
         return _connections[self._key]
 
 
@@ -109,6 +127,15 @@ _connections: dict[object, sqlite3.Connection] = {}
 """All that are open, by the key of their `LedgerFile`."""
 _pid = os.getpid()
 """The process that opened them."""
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at `path`; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _before_fork() -> None:
@@ -151,11 +178,9 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
     connection = _connect(path, how)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if application == APPLICATION and version > VERSION:
+        if application == APPLICATION and version_of(connection) > VERSION:
             raise LedgerError(f"{path} was written by a newer version of dpkmeans. Update dpkmeans to use it.")
-        tables = connection.execute("SELECT sql FROM sqlite_master WHERE type NOT IN ('index', 'trigger')").fetchall()
-        if application != APPLICATION or version < BEFORE_TERMS or tables != [(SCHEMA[0],)]:
+        if application != APPLICATION or not is_ledger(connection):
             raise LedgerError(f"{path} is not a ledger. Give a file from: dpkmeans ledger create")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 200")  # a short log is written in place, which is faster
@@ -163,16 +188,6 @@ def _checked(path: Path, how: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def is_sealed(connection: sqlite3.Connection) -> bool:
-    """Whether the rules that keep entries from being changed or removed are in place, and nothing else is."""
-    return {row[0] for row in connection.execute("SELECT sql FROM sqlite_master")} == set(SCHEMA)
-
-
-def needs_terms(connection: sqlite3.Connection) -> None:
-    """Say in the file, within a transaction, that it takes a version that knows terms. Older ones refuse it by name."""
-    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
@@ -218,10 +233,7 @@ def initialise(path: Path, patience: float) -> None:
         connection.execute("PRAGMA synchronous = FULL")
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            for statement in SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {BEFORE_TERMS}")
+            create_tables(connection)
         connection.execute("COMMIT")
     finally:
         connection.close()

@@ -1,0 +1,86 @@
+"""What the entries of a durable ledger tell: releases, and reservations that are open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.rho import Rho
+from dpkmeans.privacy.durable.hash_chain import LedgerEntry
+from dpkmeans.privacy.durable.processes import State, state_of, unmarked
+from dpkmeans.privacy.durable.terms import RHO, Terms
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a fit reserved and has not settled. It counts as spent, whatever its `state`.
+
+    `state` is `running`, `crashed`, or `unknown` where that cannot be told from here.
+    """
+
+    dataset: str
+    fit: str
+    analyst: str
+    time: str
+    amount: Epsilon | Rho
+    note: str
+    state: State
+
+
+@dataclass(frozen=True)
+class RecordedRelease:
+    """A release that a fit recorded: its digest, and what the fit took from the data set."""
+
+    dataset: str
+    fit: str
+    analyst: str
+    time: str
+    digest: str
+    amount: Epsilon | Rho
+
+
+@dataclass(frozen=True)
+class History:
+    """Entries in their order, the releases among them, and the reservations that are not settled."""
+
+    entries: tuple[LedgerEntry, ...]
+    releases: tuple[RecordedRelease, ...]
+    reservations: tuple[Reservation, ...]
+
+
+def history_of(entries: Sequence[LedgerEntry], terms: Mapping[str, Terms]) -> History:
+    """One look at the entries, in which the fits of a data set stand with all of theirs."""
+    taken: dict[str, int] = {}
+    rho: dict[str, bool] = {}
+    open_: dict[str, LedgerEntry] = {}
+    released: list[LedgerEntry] = []
+    for entry in entries:
+        kind = entry.kind
+        if not entry.fit:
+            continue
+        if kind == "release":
+            released.append(entry)
+            continue
+        taken[entry.fit] = taken.get(entry.fit, 0) + entry.nano
+        rho[entry.fit] = kind.endswith(RHO)
+        if kind.startswith("reserve"):
+            open_[entry.fit] = entry
+        elif kind.startswith("settle"):
+            open_.pop(entry.fit, None)
+
+    def amount(dataset: str, fit: str) -> Epsilon | Rho:
+        return terms[dataset].amount(taken.get(fit, 0), RHO if rho.get(fit) else "")
+
+    return History(
+        tuple(entries),
+        tuple(
+            RecordedRelease(e.dataset, e.fit, e.analyst, e.time, e.label, amount(e.dataset, e.fit)) for e in released
+        ),
+        tuple(
+            Reservation(
+                e.dataset, e.fit, e.analyst, e.time, amount(e.dataset, e.fit), unmarked(e.label), state_of(e.label)
+            )
+            for e in open_.values()
+        ),
+    )

@@ -1,0 +1,130 @@
+"""What can be checked of a release (certificate, digest, signature, entry in a ledger), and what is only claimed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.identity import Identity
+from dpkmeans.core.privacy import Loss
+from dpkmeans.core.release import Release
+from dpkmeans.core.rho import Rho
+from dpkmeans.privacy.durable.ledger import DurableLedger
+from dpkmeans.storage.identity import digest_of
+from dpkmeans.storage.keys import RELEASE, is_signed_by
+from dpkmeans.synopsis.verify import Verdict, verify
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Statements with their verdicts, and in a few words what was `checked` and what is only `claimed`."""
+
+    verdicts: tuple[Verdict, ...]
+    checked: tuple[str, ...]
+    claimed: tuple[str, ...]
+
+    @property
+    def hold(self) -> bool:
+        """Whether all statements hold."""
+        return all(verdict.holds for verdict in self.verdicts)
+
+    def in_words(self) -> str:
+        """One line: what was checked, and what is only claimed."""
+        checked = ", ".join(self.checked) or "nothing"
+        return f"Checked: {checked}. Only claimed: {'; '.join(self.claimed)}."
+
+
+def check_release(
+    release: Release, *, key: str | None = None, ledger: DurableLedger | str | Path | None = None
+) -> Checks:
+    """Check a release: with a public `key` who signed it, with a `ledger` that it is the one of its entry there.
+
+    Reads no records, and spends nothing. That it was computed from the records as it says cannot be checked: whoever
+    holds the key, or the records, must be trusted with that.
+
+    >>> import numpy as np
+    >>> from dpkmeans import DPKMeans
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> checks = check_release(DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_)
+    >>> checks.hold, checks.checked
+    (True, ('the certificate of convergence', 'the digest'))
+    """
+    verdicts: list[Verdict] = []
+    checked: list[str] = []
+    claimed: list[str] = []
+    if release.certificate is not None or (key is None and ledger is None):
+        verdicts += verify(release)
+        checked.append("the certificate of convergence")
+    else:
+        claimed.append("that it converged (it carries no certificate)")
+    identity = release.identity
+    if identity is None:
+        claimed.append("which release this is (it carries no identity: an older file, or one made from a synopsis)")
+        asked = {"it is signed by the key given": key, "the ledger has an entry of it": ledger}
+        verdicts += [Verdict(statement, False) for statement, given in asked.items() if given is not None]
+    else:
+        verdicts.append(Verdict("its digest is that of its content", digest_of(release.to_dict()) == identity.digest))
+        checked.append("the digest")
+        _check_signature(identity, key, verdicts, checked, claimed)
+        if ledger is None:
+            claimed.append("its entry in a ledger" if identity.fit else "what else was released (it names no ledger)")
+        else:
+            store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(ledger)
+            verdicts += reconcile(release, identity, store, key)
+            checked.append(f"its entry in {store.path.name}")
+        claimed.append("when it was made and by which version")
+    claimed.append("that it was computed from the records as it says")
+    return Checks(tuple(verdicts), tuple(checked), tuple(claimed))
+
+
+def reconcile(release: Release, identity: Identity, store: DurableLedger, key: str | None = None) -> list[Verdict]:
+    """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a chain that is intact.
+
+    With a `key`, a signed ledger must be signed by it.
+    """
+    signed = store.verify().signer is not None
+    chain = store.verify(identity.head, key if signed else None)
+    statement = "the chain of the ledger is intact and has the head that the release names"
+    found = [Verdict(statement + (", signed by the key given" if signed and key else ""), chain.intact)]
+    known, unit = {d.name: d for d in store.datasets()}, release.guarantee.unit.name
+    dataset = known.get(identity.dataset or "")
+    history = None if dataset is None else store.history(dataset.name)
+    entries = [] if history is None else [entry for entry in history.entries if entry.fit == identity.fit]
+    digests = [entry.label for entry in entries if entry.kind == "release"]
+    taken = [] if history is None else [r.amount for r in history.releases if r.fit == identity.fit]
+    return [
+        *found,
+        Verdict("the ledger has its data set, per the same unit", dataset is not None and unit == dataset.unit),
+        Verdict("the ledger has its fit", bool(entries)),
+        Verdict("the ledger charged what the release says it spent", len(taken) == 1 and _same(release, taken[0])),
+        Verdict("the ledger keeps its digest", digests == [identity.digest]),
+    ]
+
+
+def _check_signature(
+    identity: Identity, key: str | None, verdicts: list[Verdict], checked: list[str], claimed: list[str]
+) -> None:
+    signature = identity.signature
+    if key is not None:
+        by = signature is not None and signature.key == key
+        holds = by and signature is not None and is_signed_by(key, RELEASE, identity.digest, signature.value)
+        verdicts.append(Verdict("it is signed by the key given", holds))
+        checked.append("the signature")
+    elif signature is not None:
+        claimed.append(f"who signed it (key {signature.key}, not compared with one that you trust)")
+    else:
+        claimed.append("who made it (it is not signed)")
+
+
+def _same(release: Release, taken: Epsilon | Rho) -> bool:
+    """Whether the ledger took what the spends of a release add up to, or all that was promised and not less."""
+    cost = release.cost
+    if isinstance(taken, Rho):
+        spent = sum((Loss.of(spend).in_rho().rho for spend in cost.spends), Rho(0))
+        pure = cost.privacy is not None and cost.privacy.kind == "epsilon"
+        promised = cost.privacy and (Loss(cost.privacy.pure).in_rho().rho if pure else cost.privacy.as_rho())
+        return taken == spent or (taken > spent and taken == promised)
+    total = sum((spend.epsilon for spend in cost.spends), Epsilon(0))
+    whole = cost.privacy is not None and total < taken == cost.privacy.pure
+    return not cost.in_rho and (taken == total or whole)
