@@ -93,9 +93,11 @@ def test_show_lists_data_sets_and_entries(data, ledger, capsys):
     assert "visits" in capsys.readouterr().out
     assert main(["ledger", "show", str(ledger), "--dataset", "visits", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    amounts = {"cap": 1.5, "spent": 0.5, "remaining": 1.0, "spent_rho": 0.0, "remaining_rho": None}
+    amounts = {"cap": 1.5, "spent": 0.5, "remaining": 1.0, "spent_rho": 0.0, "remaining_rho": None, "shares": []}
     assert shown["datasets"] == [{"dataset": "visits", "unit": "row", "kind": "epsilon", "delta": None, **amounts}]
-    assert [entry["kind"] for entry in shown["entries"]] == ["create", "reserve", "settle"]
+    assert [entry["kind"] for entry in shown["entries"]] == ["create", "reserve", "settle", "release"]
+    assert [r["digest"] for r in shown["releases"]] == [shown["entries"][-1]["label"]]
+    assert shown["open"] == []
     assert main(["ledger", "show", str(ledger), "--dataset", "visits"]) == 0
     assert "reserve" in capsys.readouterr().out
 
@@ -127,7 +129,7 @@ def test_export_writes_every_entry_as_a_line(ledger, tmp_path, capsys):
 def test_verify_exits_with_4_and_says_where_a_chain_breaks(ledger, capsys):
     assert main(["ledger", "verify", str(ledger)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("intact: 1 entries\nhead: ")
+    assert out.startswith("intact: 1 entries\nsigned by: nobody")
     head = out.split()[-1]
     assert main(["ledger", "verify", str(ledger), "--head", head]) == 0
     capsys.readouterr()

@@ -33,12 +33,17 @@ CALLS = {
     "plan": (
         "plan --records 5000 --features 2 --bounds 0:10",
         "plan --records 50 --features 30 --k 60 --epsilon 0.01 --delta 1e-6",
+        "plan --records 50000 --features 4 --loss-at-most 2%",
     ),
     "ledger-create": ("ledger create new.db --dataset visits --cap 2",),
     "ledger-cap": ("ledger cap ledger.db --dataset visits --cap 4",),
     "ledger-show": ("ledger show ledger.db", "ledger show ledger.db --dataset visits"),
     "ledger-export": ("ledger export ledger.db",),
     "ledger-verify": ("ledger verify ledger.db",),
+    "ledger-head": ("ledger head ledger.db",),
+    "ledger-recover": ("ledger recover ledger.db",),
+    "ledger-sign": ("ledger sign other.db --sign curator.key",),
+    "key-create": ("key create second.key",),
     "methods": ("methods",),
     "demo": ("demo --out demo.html",),
     "schema": ("schema visits.csv --header", "schema visits.csv --no-header --out schema.toml --force"),
@@ -62,6 +67,8 @@ def folder(tmp_path_factory: Any) -> Path:
         patch.chdir(place)
         for line in (
             "ledger create ledger.db --dataset visits --cap 3",
+            "ledger create other.db --dataset visits --cap 3",
+            "key create curator.key",
             f"fit visits.csv --header --k 2 {BOX} --epsilon 1 --out model.json --ledger ledger.db --dataset visits",
             f"synopsis visits.csv --header --epsilon 1 {BOX} --out synopsis.json",
         ):

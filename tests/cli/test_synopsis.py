@@ -143,7 +143,10 @@ def test_show_verify_prints_every_verdict(model, capsys):
     assert "the stated number of passes" in out
     assert "NO" not in out
     assert main(["show", str(model), "--verify", "--json"]) == 0
-    assert all(v["holds"] for v in json.loads(capsys.readouterr().out))
+    found = json.loads(capsys.readouterr().out)
+    assert found["holds"]
+    assert all(v["holds"] for v in found["verdicts"])
+    assert found["checked"] == ["the certificate of convergence", "the digest"]
 
 
 def test_show_verify_fails_with_exit_code_4_on_a_changed_file_and_on_a_changed_fixed_point(model, capsys):

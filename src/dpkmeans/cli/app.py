@@ -11,6 +11,7 @@ from dpkmeans.cli import output
 from dpkmeans.cli.audit import audit
 from dpkmeans.cli.demo import demo, methods
 from dpkmeans.cli.fit import fit
+from dpkmeans.cli.keys import app as key
 from dpkmeans.cli.ledger import app as ledger
 from dpkmeans.cli.model import predict, report, show
 from dpkmeans.cli.outcomes import DONE, USAGE
@@ -27,7 +28,22 @@ app = App(
     help_format="plaintext",
     default_parameter=Parameter(negative=()),
 )
-for command in (fit, schema, predict, show, report, synopsis, explore, plan, ledger, methods, demo, audit, reproduce):
+for command in (
+    fit,
+    schema,
+    predict,
+    show,
+    report,
+    synopsis,
+    explore,
+    plan,
+    ledger,
+    key,
+    methods,
+    demo,
+    audit,
+    reproduce,
+):
     app.command(command)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs
+from dpkmeans.cli.ledger_words import as_json, cap_in_words, plain, print_open, remaining_in_words, spent_in_words
 from dpkmeans.cli.options import Flag, Json
 from dpkmeans.errors import BudgetError, LedgerError
 
 if TYPE_CHECKING:
     from dpkmeans.core.privacy import Privacy
-    from dpkmeans.privacy.durable.terms import DataSet
 
 LedgerFile = Annotated[Path, Parameter(help="The ledger's file, on a local disk.")]
 DataName = Annotated[str, Parameter(help="The name of the data set.")]
@@ -27,6 +27,7 @@ AtDelta = Annotated[
 ]
 InRho = Annotated[float | None, Parameter(help="Instead of --cap: the largest total rho (zero-concentrated privacy).")]
 Analyst = Annotated[str | None, Parameter(help="Name to record with the entry; by default your user name.")]
+Sign = Annotated[Path | None, Parameter(help="The private key of a signed ledger, from: dpkmeans key create.")]
 
 app = App(
     name="ledger",
@@ -47,9 +48,10 @@ def create(
     rho: InRho = None,
     unit: Literal["row", "person"] = "row",
     analyst: Analyst = None,
+    sign: Sign = None,
     json: Json = False,
 ) -> None:
-    """Register a data set in a ledger; the ledger is created if it does not exist.
+    """Register a data set in a ledger; the ledger is created if it does not exist, with --sign as a signed one.
 
     Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5 --unit person
 
@@ -64,11 +66,11 @@ def create(
 
     check_outputs(ledger)
     budget = _promise(cap, delta, rho)
-    store = DurableLedger.create(ledger, analyst=analyst)
+    store = DurableLedger.create(ledger, analyst=analyst, key=sign)
     store.add(dataset, budget, unit=unit)
-    output.note(f"{ledger} has the data set {dataset} with a cap of {_cap(budget)} per {unit}.")
+    output.note(f"{ledger} has the data set {dataset} with a cap of {cap_in_words(budget)} per {unit}.")
     if json:
-        output.print_json(_left(store.dataset(dataset)))
+        output.print_json(as_json(store.dataset(dataset)))
 
 
 @app.command
@@ -79,51 +81,152 @@ def cap(
     dataset: DataName,
     cap: Cap = None,
     rho: InRho = None,
+    share_of: Annotated[str | None, Parameter(name="--for")] = None,
     analyst: Analyst = None,
+    sign: Sign = None,
     json: Json = False,
 ) -> None:
     """Change the cap of a data set, to one of the same kind; its delta stays. The change is recorded as an entry.
 
-    Example: dpkmeans ledger cap ledger.db --dataset visits --cap 2
+    Example: dpkmeans ledger cap ledger.db --dataset visits --cap 0.5 --for grace
+
+    Parameters
+    ----------
+    share_of:
+        Change what this analyst may spend of it instead. Once one analyst has such a share, others spend nothing.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
-    store = DurableLedger(ledger, analyst=analyst)
+    store = DurableLedger(ledger, analyst=analyst, key=sign)
+    if share_of is not None:
+        share = _promise(cap, None, rho)
+        store.set_share(dataset, share_of, share)
+        output.note(f"{share_of} may spend {cap_in_words(share)} of {dataset}, under the cap of all.")
+        if json:
+            output.print_json(as_json(store.dataset(dataset), store.shares(dataset)))
+        return
     store.set_cap(dataset, _promise(cap, None, rho))
     left = store.dataset(dataset)
-    output.note(f"{dataset} now has a cap of {_cap(left.privacy)}; {left.spent} is spent, {_remaining(left)} is left.")
+    now = f"{dataset} now has a cap of {cap_in_words(left.privacy)}"
+    output.note(f"{now}; {left.spent} is spent, {remaining_in_words(left)} is left.")
     if json:
-        output.print_json(_left(left))
+        output.print_json(as_json(left))
+
+
+@app.command
+def sign(ledger: LedgerFile, /, *, sign: Path, analyst: Analyst = None, json: Json = False) -> None:
+    """Sign all entries of a ledger from now on, so that nobody without the key can change what stands there unseen.
+
+    Example: dpkmeans ledger sign ledger.db --sign curator.key
+
+    From then on every command and fit that writes to it needs --sign. A ledger keeps its key.
+
+    Parameters
+    ----------
+    sign:
+        The private key, from: dpkmeans key create.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    store = DurableLedger(ledger, analyst=analyst, key=sign)
+    store.sign()
+    output.note(f"{ledger} is signed from now on. Keep its head elsewhere: dpkmeans ledger head {ledger}")
+    if json:
+        output.print_json({"signer": store.verify().signer, "head": store.head()})
 
 
 @app.command
 def show(ledger: LedgerFile, /, *, dataset: str | None = None, json: Json = False) -> None:
-    """Show the data sets of a ledger with their caps, what is spent and what is left; with --dataset also the entries.
+    """Show the data sets of a ledger with their caps, what is spent and what is left, and fits that did not end.
 
     Example: dpkmeans ledger show ledger.db --dataset visits
 
     Parameters
     ----------
     dataset:
-        Show this data set alone, with its entries.
+        Show this data set alone, with its releases and its entries.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
+    from dpkmeans.privacy.durable.processes import unmarked
     from dpkmeans.privacy.durable.terms import Terms
 
     store = DurableLedger(ledger)
     datasets = store.datasets() if dataset is None else (store.dataset(dataset),)
-    entries = [] if dataset is None else [entry for entry in store.entries() if entry.dataset == dataset]
+    history = store.history(dataset)
+    shares = {d.name: store.shares(d.name) for d in datasets}
+    entries = () if dataset is None else history.entries
     if json:
-        listed = [_left(d) for d in datasets]
-        output.print_json({"datasets": listed, "entries": [asdict(entry) for entry in entries]})
+        listed = {"datasets": [as_json(d, shares[d.name]) for d in datasets]}
+        found = {"releases": list(map(plain, history.releases)), "open": list(map(plain, history.reservations))}
+        output.print_json_lines({**listed, **found}, "entries", map(vars, entries))
         return
-    body = [[d.name, d.unit, _cap(d.privacy), _spent(d), _remaining(d)] for d in datasets]
+    body = [[d.name, d.unit, cap_in_words(d.privacy), spent_in_words(d), remaining_in_words(d)] for d in datasets]
     output.print_table(["data set", "per", "cap", "spent", "left"], body)
+    by_analyst = [[d, s.analyst, cap_in_words(s.privacy), str(s.held)] for d, group in shares.items() for s in group]
+    if by_analyst:
+        output.print_table(["data set", "analyst", "may spend", "has spent"], by_analyst, right=False)
+    if history.reservations:
+        print_open(history.reservations)
+    if dataset is not None and history.releases:
+        rows = [[r.fit, r.time, r.analyst, str(r.amount), r.digest] for r in history.releases]
+        output.print_table(["fit", "released", "analyst", "spent", "digest"], rows, right=False)
     if entries:
         terms = Terms.read(entries[0].label, entries[0].dataset)
-        rows = [[str(e.number), e.time, e.kind, str(terms.amount(e.nano, e.kind)), e.analyst, e.label] for e in entries]
+        states = {r.fit: f" ({r.state})" for r in history.reservations}
+        rows = [
+            [
+                str(e.number),
+                e.time,
+                e.kind + (states.get(e.fit, "") if e.kind.startswith("reserve") else ""),
+                str(terms.amount(e.nano, e.kind)),
+                e.analyst,
+                unmarked(e.label),
+            ]
+            for e in entries
+        ]
         amount = "rho" if terms.in_rho else "epsilon" if terms.delta is None else "amount"
         output.print_table(["entry", "time", "kind", amount, "analyst", "label"], rows, right=False)
+
+
+@app.command
+def recover(
+    ledger: LedgerFile,
+    /,
+    *,
+    dataset: str | None = None,
+    fit: str | None = None,
+    analyst: Analyst = None,
+    sign: Sign = None,
+    json: Json = False,
+) -> None:
+    """Settle the reservations of crashed fits: all that they reserved stays spent, and the ledger says so.
+
+    Example: dpkmeans ledger recover ledger.db
+
+    A fit that still runs is left alone. Whether a fit from an older version or in another container runs cannot be told
+    from here: settle it by its name.
+
+    Parameters
+    ----------
+    dataset:
+        Only those of this data set.
+    fit:
+        This fit, of which you know that it does not run.
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    store = DurableLedger(ledger, analyst=analyst, key=sign)
+    settled = store.recover(dataset, fit=fit)
+    left = store.history(dataset).reservations
+    if json:
+        output.print_json({"settled": list(map(plain, settled)), "open": list(map(plain, left))})
+        return
+    output.print_lines([f"settled as spent: {len(settled)}"])
+    if settled:
+        print_open(settled)
+    if left:
+        output.note("Still open, and counted as spent:")
+        print_open(left)
 
 
 @app.command
@@ -143,7 +246,7 @@ def export(ledger: LedgerFile, /, *, out: Path | None = None, json: Flag = False
     from dpkmeans.storage.json_files import write_text
 
     check_outputs(out, inputs=(ledger,))
-    entries = [asdict(entry) for entry in DurableLedger(ledger).entries()]
+    entries = [vars(entry) for entry in DurableLedger(ledger).entries()]
     lines = [json_module.dumps(entries, indent=1)] if json else [json_module.dumps(entry) for entry in entries]
     if out is None:
         output.print_lines(lines)
@@ -152,25 +255,44 @@ def export(ledger: LedgerFile, /, *, out: Path | None = None, json: Flag = False
 
 
 @app.command
-def verify(ledger: LedgerFile, /, *, head: str | None = None, json: Json = False) -> None:
+def head(ledger: LedgerFile, /, *, json: Json = False) -> None:
+    """Print the head of the hash chain, to be kept elsewhere: with it, verify notices an older copy of the ledger.
+
+    Example: dpkmeans ledger head ledger.db
+    """
+    from dpkmeans.privacy.durable.ledger import DurableLedger
+
+    found = DurableLedger(ledger).head()
+    output.print_json({"head": found}) if json else output.print_lines([found])
+
+
+@app.command
+def verify(ledger: LedgerFile, /, *, head: str | None = None, key: Path | None = None, json: Json = False) -> None:
     """Check that no entry was changed, removed or inserted. Exit code 4 if the hash chain is broken.
 
-    Example: dpkmeans ledger verify ledger.db
+    Example: dpkmeans ledger verify ledger.db --key curator.pub
 
     Parameters
     ----------
     head:
-        The head that an earlier check printed. Detects entries that were removed from the end since then.
+        The head that an earlier check printed, or that a model names. Detects an older copy of the ledger.
+    key:
+        The public key that must have signed the entries. Detects a chain that somebody else wrote anew.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
+    from dpkmeans.storage.keys import read_public_key
 
-    found = DurableLedger(ledger).verify(head)
+    found = DurableLedger(ledger).verify(head, None if key is None else read_public_key(key))
     if json:
         output.print_json({**asdict(found), "intact": found.intact})
     if not found.intact:
         raise LedgerError(f"the chain of {ledger} breaks at entry {found.broken_at}: {found.why}. Restore a copy.")
     if not json:
-        output.print_lines([f"intact: {found.entries} entries", f"head: {found.head}"])
+        signer = "nobody: whoever can write the file can write it anew" if found.signer is None else found.signer
+        trusted = " (the key given)" if key else " (not compared: give --key)" if found.signer else ""
+        output.print_lines([f"intact: {found.entries} entries", f"signed by: {signer}{trusted}", f"head: {found.head}"])
+        if head is None:
+            output.note("Not compared with an earlier head: give --head.")
 
 
 def _promise(cap: float | None, delta: float | None, rho: float | None) -> Privacy:
@@ -182,35 +304,3 @@ def _promise(cap: float | None, delta: float | None, rho: float | None) -> Priva
     if made is None:
         raise BudgetError("is missing.", parameter="cap", hint="Write, say, {cap=1.0}, or {rho=0.1}.")
     return made
-
-
-def _cap(privacy: Privacy) -> str:
-    """A cap as it is printed: the amount alone where it is pure epsilon."""
-    if privacy.delta is not None:
-        return f"{privacy.epsilon} at delta {privacy.delta!r}"
-    return f"rho {privacy.rho}" if privacy.rho is not None else str(privacy.epsilon)
-
-
-def _spent(dataset: DataSet) -> str:
-    """What is spent: the total, and for a cap at a delta the parts in either currency."""
-    if dataset.kind == "rho":
-        return f"rho {dataset.spent}"
-    return f"{dataset.spent} ({dataset.held})" if dataset.held.rho.femto else str(dataset.spent)
-
-
-def _remaining(dataset: DataSet) -> str:
-    """What is left, in either currency where fits may spend either."""
-    if dataset.kind == "rho":
-        return f"rho {dataset.remaining}"
-    return (
-        str(dataset.remaining) if dataset.kind == "epsilon" else f"{dataset.remaining} or rho {dataset.remaining_rho}"
-    )
-
-
-def _left(dataset: DataSet) -> dict[str, Any]:
-    """A data set's cap and what is left of it, as plain values; `cap`, `spent` and `remaining` are epsilons or rhos."""
-    amounts = {"cap": float(dataset.cap), "spent": float(dataset.spent), "remaining": float(dataset.remaining)}
-    rho = dataset.remaining_rho
-    rhos = {"spent_rho": float(dataset.held.rho), "remaining_rho": None if rho is None else float(rho)}
-    kind = {"kind": dataset.kind, "delta": dataset.privacy.delta}
-    return {"dataset": dataset.name, "unit": dataset.unit, **kind, **amounts, **rhos}

@@ -65,21 +65,36 @@ def predict(
             output.note(f"The predictions are in {out}")
 
 
-def show(model: ModelFile, /, *, verify: Flag = False, json: Json = False) -> int:
+def show(
+    model: ModelFile,
+    /,
+    *,
+    verify: Flag = False,
+    key: Path | None = None,
+    ledger: Path | None = None,
+    json: Json = False,
+) -> int:
     """Show the guarantee, the budget and the centroids of a model file.
 
-    Example: dpkmeans show model.json --verify
+    Example: dpkmeans show model.json --verify --key curator.pub --ledger ledger.db
 
     Parameters
     ----------
     verify:
-        Check the certificate of convergence from the model alone; exit code 4 if a statement does not hold.
+        Check the certificate of convergence and the digest; exit code 4 if a statement does not hold. The last line
+        says what was checked and what is only claimed.
+    key:
+        With --verify: the public key that must have signed the model, and the ledger where that is signed.
+    ledger:
+        With --verify: the ledger that must have the model's fit, what it spent, and its digest, in an intact chain.
     """
     from dpkmeans.core.release import Release
 
+    if not verify and (key is not None or ledger is not None):
+        raise MethodError("--key and --ledger say what to check with. Write --verify too.")
     release = Release.load(model)
     if verify:
-        return _verified(release, json=json)
+        return _verified(release, key, ledger, json=json)
     output.print_json(release.to_dict()) if json else output.print_release(release)
     return DONE
 
@@ -107,14 +122,18 @@ def report(model: ModelFile, /, *, out: Path = Path("report.html"), json: Json =
         output.print_json({"report": str(out), "guarantee": release.guarantee.label, "bytes": out.stat().st_size})
 
 
-def _verified(release: Release, *, json: bool) -> int:
-    """Print each statement of the certificate with its verdict; the exit code says whether all hold."""
-    from dpkmeans.synopsis.verify import verify
+def _verified(release: Release, key: Path | None, ledger: Path | None, *, json: bool) -> int:
+    """Print each statement with its verdict, then what was checked and what is claimed; the exit code says the rest."""
+    from dpkmeans.storage.keys import read_public_key
+    from dpkmeans.verification import check_release
 
-    verdicts = verify(release)
+    checks = check_release(release, key=None if key is None else read_public_key(key), ledger=ledger)
     if json:
-        output.print_json([{"statement": v.statement, "holds": v.holds} for v in verdicts])
+        verdicts = [{"statement": v.statement, "holds": v.holds} for v in checks.verdicts]
+        claimed = {"checked": list(checks.checked), "claimed": list(checks.claimed)}
+        output.print_json({"holds": checks.hold, "verdicts": verdicts, **claimed})
     else:
         output.print_release(release)
-        output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in verdicts)
-    return DONE if all(v.holds for v in verdicts) else DATA
+        output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in checks.verdicts)
+        output.print_lines([checks.in_words()])
+    return DONE if checks.hold else DATA

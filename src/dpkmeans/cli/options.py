@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpkmeans.data.source import Files
     from dpkmeans.engines.open import EngineSpec
     from dpkmeans.privacy.durable.ledger import DurableLedger
+    from dpkmeans.storage.keys import SigningKey
 
 DATA_HELP = "CSV (also .gz, .zst) or Parquet: a file, a folder, or a pattern in quotes such as 'visits/*.parquet'."
 BOUNDS_HELP = (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpkmeans.engines.block_engine import PassReport
 
 _ANY_WIDTH = 10**6
+_LONG = 1000  # rows; a longer table is printed without rich, which takes a minute for 100 000
 _EVERY = 5.0  # seconds between two lines of progress where there is no terminal
 _STYLES = {"proved": "bold green", "paper": "bold yellow", "none": "bold red"}
 
@@ -98,6 +99,13 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, allow_nan=False, indent=1) + "\n")
 
 
+def print_json_lines(content: dict[str, Any], name: str, lines: Iterable[Any]) -> None:
+    """One JSON document on stdout, with a list under `name` that may be long: one line for each of `lines`."""
+    head = json.dumps(content, allow_nan=False, indent=1).removesuffix("\n}")
+    rows = ",\n".join(f"  {json.dumps(line, allow_nan=False)}" for line in lines)
+    sys.stdout.write(f'{head},\n "{name}": [\n{rows}\n ]\n}}\n')
+
+
 def print_lines(lines: Iterable[object]) -> None:
     """Plain lines on stdout."""
     sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -149,6 +157,10 @@ def print_guarantee(release: Release) -> None:
 
 def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
     """A table that is never squeezed: lines may be longer than the terminal is wide."""
+    body = [[printable(cell) for cell in row] for row in body]
+    if len(body) > _LONG:
+        _print_long(header, body)
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(header):
         table.add_column(Text(printable(name)), justify="right" if right and place else "left", no_wrap=True)
@@ -158,6 +170,12 @@ def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: 
     unbounded = console.options.update(max_width=_ANY_WIDTH)
     console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
     console.print(table)
+
+
+def _print_long(header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    line = "  ".join(f"{{:<{width}}}" for width in widths)
+    sys.stdout.writelines(f"{line.format(*row).rstrip()}\n" for row in (header, *body))
 
 
 def show_pass(report: PassReport) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
 from dpkmeans.cli.options import Clusters, Json, Whole, WholeOrNone
 from dpkmeans.core.epsilon import format_epsilon
+
+if TYPE_CHECKING:
+    from dpkmeans.planning.advice import Needed
 
 
 def plan(
@@ -22,6 +26,7 @@ def plan(
     spread: float | None = None,
     rows_per_person: WholeOrNone = None,
     delta: float | None = None,
+    loss_at_most: str | None = None,
     json: Json = False,
 ) -> None:
     """Predict the loss of each method before anything is spent. Reads no data.
@@ -47,11 +52,13 @@ def plan(
         Show what it costs to protect persons with so many rows each, for each way to keep their rows.
     delta:
         Show what Gaussian noise leaves of the clusters under (epsilon, delta), as with fit --delta in many features.
+    loss_at_most:
+        The other way round: show which epsilon it takes for this loss, such as 2%, and how sure that is.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.errors import BoundsError
-    from dpkmeans.planning.advice import gaussian_signals, person_costs
+    from dpkmeans.planning.advice import epsilon_for, gaussian_signals, person_costs
     from dpkmeans.planning.advice import plan as make_plan
 
     pairs = None
@@ -67,6 +74,10 @@ def plan(
         advice = replace(advice, persons=person_costs(records, features, k, epsilon, rows_per_person))
     if delta is not None:
         advice = replace(advice, signals=gaussian_signals(records, features, k, epsilon, delta))
+    if loss_at_most is not None:
+        wanted = _share(loss_at_most)
+        advice = replace(advice, needed=epsilon_for(records, features, k, wanted, spread=spread))
+        advice = replace(advice, recommendation=_answer(advice.needed, wanted))
     if json:
         output.print_json(asdict(advice))
         return
@@ -93,10 +104,41 @@ def plan(
         output.print_table(["epsilon", "signal with delta", "clusters that can be told apart", "records for all"], told)
         output.note("Signal: records / (k * noise * sqrt(features)). A fit warns below 2. More records, a larger")
         output.note("epsilon, fewer clusters or fewer features help. The first table is for pure epsilon.")
+    if advice.needed:
+        answers = [[f"{n.sure:.0%}", _or_none(n.epsilon)] for n in advice.needed]
+        output.print_table(["sure", f"epsilon for a loss of at most {loss_at_most}"], answers)
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")
     if spread is None:
         output.note("The ranges are narrower if you can guess how wide the clusters are: --spread 0.05, for example.")
+
+
+def _share(text: str) -> float:
+    """A loss that was written as a share or with a percent sign."""
+    from dpkmeans.errors import MethodError
+
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        return float(number) / (100 if percent else 1)
+    except ValueError:
+        raise MethodError(f"--loss-at-most must be a share such as 2% or 0.02; got {text!r:.40}.") from None
+
+
+def _or_none(epsilon: float | None) -> str:
+    return "none up to 5" if epsilon is None else format_epsilon(epsilon)
+
+
+def _answer(needed: Sequence[Needed], loss: float) -> str:
+    """The answer in one sentence: the epsilon that does in eight of ten cases, or why there is none."""
+    even, likely = needed[0].epsilon, needed[1].epsilon
+    if even is None:
+        return f"No epsilon up to 5 leads to a loss of at most {loss:.3g}. Use fewer clusters, or more records."
+    odds = f"{format_epsilon(even)} does in every other case"
+    if likely is None:
+        return f"No epsilon up to 5 leads to a loss of at most {loss:.3g} in eight of ten cases; {odds}."
+    return (
+        f"Use epsilon {format_epsilon(likely)}: it leads to a loss of at most {loss:.3g} in eight of ten cases; {odds}."
+    )
 
 
 def _percent(loss: float) -> str:

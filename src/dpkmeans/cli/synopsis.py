@@ -85,6 +85,7 @@ def synopsis(
     check_outputs(out, inputs=(data, *spending.files()))
     refuse_existing(out, force=force)
     from dpkmeans.session import FitRequest, run_synopsis
+    from dpkmeans.storage.identity import signed
 
     request = FitRequest(
         n_clusters=k,
@@ -104,10 +105,13 @@ def synopsis(
         dataset=spending.dataset,
         engine=engine_for(data),
     )
+    key = spending.key()
     with reserved(out) as (place,):
         assert place is not None
         with output.status(f"Making a synopsis of {data}"):
             made = run_synopsis(request, reading.files(data))
+        if key is not None:
+            made = signed(made, key)
         saved = save(made.save, place, "synopsis", printed=False)
     if saved.error is not None:
         raise saved.error

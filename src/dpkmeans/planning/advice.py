@@ -14,12 +14,13 @@ from dpkmeans.core.epsilon import Epsilon, format_epsilon
 from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.unit import MAX_ROWS
 from dpkmeans.errors import MethodError
-from dpkmeans.planning.loss_model import loss_model
+from dpkmeans.planning.loss_model import MIN_LOSS, loss_model
 from dpkmeans.synopsis.plan import least_signal
 from dpkmeans.wide.settings import MIN_SIGNAL
 
 MAX_USEFUL_LOSS = 3.0  # above it a clustering is of little use
 GOOD_LOSS = 0.1
+SURE = (0.5, 0.8, 0.9)
 MIN_RELIABLE_SIGNAL = 100.0  # N * epsilon / k; below it losses vary too much to promise useful clusters
 
 
@@ -76,10 +77,21 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """The smallest epsilon at which one fit of the default method stays within a loss with a probability of `sure`.
+
+    `epsilon` is None where none from 0.05 to 5 does, which is what the model knows.
+    """
+
+    sure: float
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
 class Advice:
     """Expected losses, the noise if bounds were given, and a recommendation; with persons, what each way costs.
 
-    `signals` are for Gaussian noise, where a delta was given.
+    `signals` are for Gaussian noise, where a delta was given; `needed` where a loss was.
     """
 
     expectations: tuple[Expectation, ...]
@@ -87,6 +99,7 @@ class Advice:
     recommendation: str
     persons: tuple[PersonCost, ...] = ()
     signals: tuple[Signal, ...] = ()
+    needed: tuple[Needed, ...] = ()
 
 
 def plan(
@@ -128,6 +141,41 @@ def plan(
     )
     signal = n_records * checked[-1] / n_clusters
     return Advice(found, noise, _recommend(found, signal, least_signal(n_features), checked))
+
+
+def epsilon_for(
+    n_records: int, n_features: int, n_clusters: int, loss_at_most: float, *, spread: float | None = None
+) -> tuple[Needed, ...]:
+    """Which epsilon it takes for a loss of at most `loss_at_most`, from public numbers alone: with even odds, in eight
+    and in nine of ten cases. To two digits, rounded up.
+
+    Guarantee: nothing is read and nothing is spent. docs/plan.md says how well it predicts.
+
+    >>> [needed.sure for needed in epsilon_for(50_000, 4, 8, 0.02)]
+    [0.5, 0.8, 0.9]
+    """
+    for name, value in (("records", n_records), ("features", n_features), ("n_clusters", n_clusters)):
+        check_integer(value, name)
+    if not MIN_LOSS <= loss_at_most <= MAX_USEFUL_LOSS:
+        raise MethodError(
+            f"must lie between {MIN_LOSS:.1%} and {MAX_USEFUL_LOSS:.0%}; got {loss_at_most:.3g}.",
+            parameter="loss_at_most",
+            hint="Below half a percent all losses count the same.",
+        )
+    model, found, best = loss_model(), [], 0.0
+    asked = list(SURE)
+    for epsilon in _two_digits():
+        best = max(best, model.chance("synopsis", n_records, n_features, n_clusters, epsilon, spread, loss_at_most))
+        while asked and best >= asked[0]:
+            found.append(Needed(asked.pop(0), epsilon))
+    return (*found, *(Needed(sure, None) for sure in asked))
+
+
+def _two_digits() -> Iterator[float]:
+    """Numbers of two digits from 0.05 to 5."""
+    yield from (n / 1000 for n in range(50, 100))
+    yield from (n / 100 for n in range(10, 100))
+    yield from (n / 10 for n in range(10, 51))
 
 
 def person_costs(

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from dpkmeans._typing import FloatArray
 
@@ -107,6 +107,13 @@ class LossModel:
         spreads = self.spreads if spread is None else (spread,)
         x = np.array([features(n, d, k, epsilon, s) for s in spreads])
         return pooled(*self.surfaces[method].at((x - self.centre) / self.scale))
+
+    def chance(self, method: str, n: int, d: int, k: int, epsilon: float, spread: float | None, loss: float) -> float:
+        """How likely the loss of one fit is at most `loss`, to three digits; see `expected`."""
+        spreads = self.spreads if spread is None else (spread,)
+        x = np.array([features(n, d, k, epsilon, s) for s in spreads])
+        mean, deviation = self.surfaces[method].at((x - self.centre) / self.scale)
+        return round(float(np.mean(ndtr((math.log(loss) - mean) / np.maximum(deviation, 1e-9)))), 3)
 
 
 def surfaces_from(content: dict[str, Any]) -> LossModel:
