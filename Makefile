@@ -31,6 +31,7 @@ help:
 	@echo "make setup-scale    add Dask and Spark to it (the tests call it)"
 	@echo "make requirements   pin the newest versions in requirements/"
 	@echo "make fuzz           fuzz the file readers and the API (FUZZ_SECONDS for each reader)"
+	@echo "make chaos          cause faults on real clusters, disks and ledgers: a table of what happened"
 	@echo "make kill-ledger    kill writers of a ledger 300 times: nothing may be lost or overspent"
 	@echo "make test-oldest    run the tests with the oldest supported dependencies, in .venv-oldest"
 	@echo "make sbom           write sbom.json, a bill of materials"
@@ -151,6 +152,14 @@ fuzz: setup
 	fi
 	DPKMEANS_FUZZ_CALLS=$(FUZZ_CALLS) $(PY) -m pytest $(PYTEST_ARGS) tests/safety/test_fuzzed_calls.py \
 		tests/safety/test_untrusted_files.py
+
+# On Dask, Spark standalone, a small tmpfs and a network of its own where that is permitted. CHAOS_ARGS="--times 2 Dask"
+# runs the faults with that word, twice each.
+CHAOS_ARGS ?= --minutes 60
+
+.PHONY: chaos
+chaos: setup-scale
+	$(PY) -m benchmarks.chaos $(CHAOS_ARGS)
 
 .PHONY: kill-ledger
 kill-ledger: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 
@@ -19,8 +20,10 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks.chaos")
     options.add_argument("--short", action="store_true", help="as often as in the tests")
     options.add_argument("--minutes", type=float, default=60.0, help="start no further fault after so long")
+    options.add_argument("--times", type=int, help="each fault so often")
     options.add_argument("words", nargs="*", help="groups, or parts of names of faults")
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that clusters are stopped
     chosen = [
         fault
         for group, faults in groups().items()
@@ -31,7 +34,7 @@ def main() -> int:
     start, total, broken, left_out = time.monotonic(), dict.fromkeys(NEVER, 0), [], []
     runs = 0
     for fault in chosen:
-        times = fault.short if given.short else fault.times
+        times = given.times or (fault.short if given.short else fault.times)
         why = fault.unavailable() if times else "not in the short form"
         if why is None and time.monotonic() - start > 60 * given.minutes:
             why = "out of time"

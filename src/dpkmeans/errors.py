@@ -138,6 +138,27 @@ class EngineError(DPKMeansError, RuntimeError):
     """A cluster that cannot be reached or started, or that was lost: no scheduler answers, or no worker is left."""
 
 
+_SAME_CODE = "Install the same build of dpkmeans on the driver, the scheduler and every worker. Nothing was added up."
+
+
+class WorkerVersionError(EngineError):
+    """A worker runs another version of dpkmeans, or none. It computed nothing that was used."""
+
+    @classmethod
+    def at(cls, worker: str, version: str, digest: str) -> WorkerVersionError:
+        """For a worker whose code is known."""
+        return cls(f"{worker} runs dpkmeans {version} with code {digest}, which is not the code here.", hint=_SAME_CODE)
+
+    @classmethod
+    def unreadable(cls, where: str) -> WorkerVersionError:
+        """For workers or a scheduler that cannot even load the work."""
+        return cls(f"{where} cannot load the work: dpkmeans is missing there, or of another version.", hint=_SAME_CODE)
+
+
+class WorkerMemoryError(EngineError):
+    """A worker that was lost again and again for lack of memory."""
+
+
 class LedgerError(FileError):
     """A durable ledger that cannot be used: missing, read-only, full, damaged, in use, or from a newer version."""
 

@@ -54,15 +54,31 @@ def why_no_spark():
     return None if int(major) >= 17 else f"Spark needs Java 17 or newer; this is {major}"
 
 
+_started = []
+"""The Spark session of this process. Starting Java, executors and their Python workers takes longer than most tests."""
+
+
 @contextmanager
 def spark_session():
-    """A real cluster of two executor processes."""
+    """A real cluster of two executor processes, which the tests of a process share; see `stop_started`."""
     reason = why_no_spark()
     if reason is not None:
         pytest.skip(reason)
-    from pyspark.sql import SparkSession
+    if not _started:
+        _started.append(_start_spark())
+    yield _started[0]
 
+
+def stop_started():
+    """Stop the session, if there is one; called when the tests have ended."""
     from dpkmeans.engines.config import stop_spark
+
+    while _started:
+        stop_spark(_started.pop())
+
+
+def _start_spark():
+    from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     code = (Path(dpkmeans.__file__).parents[1], Path(__file__).parents[2])  # the package, and queries of these tests
@@ -73,15 +89,14 @@ def spark_session():
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")  # pandas frames of tests go in at once
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(map(str, code)))
         .config("spark.task.maxFailures", "8")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    try:
-        yield session
-    finally:
-        stop_spark(session)
+    return session
 
 
 def blobs(n=4000, d=3, k=4, seed=0):

@@ -11,19 +11,30 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.engines.clusters import blobs, write_parquet
 
+import dpkmeans
 from dpkmeans import DPKMeans, DurableLedger
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import reveal
 from dpkmeans.data.source import Files
+from dpkmeans.engines import waiting
 from dpkmeans.engines.config import Dask
 from dpkmeans.engines.open import open_data
-from dpkmeans.errors import DataError, EngineError, MissingFileError
+from dpkmeans.errors import (
+    ChangedFileError,
+    DataError,
+    EngineError,
+    MissingFileError,
+    WorkerMemoryError,
+    WorkerVersionError,
+)
 from dpkmeans.session import FitRequest, run
 
 pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
@@ -152,4 +163,84 @@ def test_a_file_that_went_away_is_missing_and_not_damaged(scheduler, folder):
         for engine, where in zip(engines, ("", " on worker tcp"), strict=True):
             with pytest.raises(MissingFileError, match=f"part-01.parquet was not found{where}"):
                 engine.cell_statistics(X[:4])
+        opened.close()
+
+
+def other_code(folder, kind):
+    """A copy of the package: with a changed kernel, or of a version that has no check, or empty."""
+    source = Path(dpkmeans.__file__).parent
+    copy = folder / kind / "dpkmeans"
+    if kind == "empty":
+        copy.mkdir(parents=True)
+        (copy / "__init__.py").touch()
+        return copy.parent
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    if kind == "older":
+        (copy / "engines/same_code.py").unlink()
+    else:
+        path = copy / "engines/block_tasks.py"
+        path.write_text(path.read_text().replace("now.counts.astype(np.int64)", "now.counts.astype(np.int64) + 1"))
+    return copy.parent
+
+
+@pytest.mark.parametrize("kind", ["kernel", "older", "empty"])
+def test_a_worker_with_other_code_is_refused_before_anything_is_spent(scheduler, folder, store, tmp_path, kind):
+    expected = "runs dpkmeans .* which is not the code here" if kind == "kernel" else "cannot load the work"
+    with (
+        worker(scheduler, "env", f"PYTHONPATH={other_code(tmp_path, kind)}"),
+        pytest.raises(WorkerVersionError, match=f"worker tcp://\\S+ {expected}"),
+    ):
+        fit(folder, store, Dask(scheduler=scheduler.address))
+    assert store.dataset("visits").spent == Epsilon(0)
+
+
+def test_a_worker_with_other_code_that_joins_later_adds_nothing(scheduler, folder, tmp_path):
+    with worker(scheduler) as right:
+        opened = open_data(folder, Dask(scheduler=scheduler.address))
+        engine = opened.engine(Bounds.of((0, 1), 3))
+        expected = reveal(engine.count(), why="a test looks")
+        assert expected == len(X)
+        os.kill(right.pid, signal.SIGKILL)
+        right.wait()
+        while scheduler.workers:
+            time.sleep(0.05)
+        with (
+            worker(scheduler, "env", f"PYTHONPATH={other_code(tmp_path, 'kernel')}"),
+            pytest.raises(WorkerVersionError, match="which is not the code here"),
+        ):
+            engine.cell_statistics(X[:4])
+        opened.close()
+
+
+def test_a_worker_that_dies_of_memory_is_named_with_what_it_needs(folder, store):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, memory_limit="165MB", dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(WorkerMemoryError, match=r"for lack of memory; it has 165 MB.* at least 330 MB"),
+    ):
+        fit(folder, store, Dask(client=client))
+    assert store.dataset("visits").spent == Epsilon(0)
+
+
+def test_waiting_is_said_on_stderr_before_it_is_given_up(scheduler, folder, store, monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "SAY_AFTER", 1.0)
+    with pytest.raises(EngineError, match="there is no worker, and none came for 3 seconds"):
+        fit(folder, store, Dask(scheduler=scheduler.address, worker_timeout=3.0))
+    assert capsys.readouterr().err == "dpkmeans: there is no worker; giving up after 3 seconds of waiting.\n"
+
+
+def test_a_file_that_changed_is_refused_by_the_worker_that_reads_it_again(scheduler, folder):
+    with worker(scheduler) as first:
+        opened = open_data(folder, Dask(scheduler=scheduler.address))
+        engine = opened.engine(Bounds.of((0, 1), 3))
+        engine.count()
+        write_parquet(folder, X[::-1], [1000])
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        while scheduler.workers:
+            time.sleep(0.05)
+        with worker(scheduler), pytest.raises(ChangedFileError, match="changed after the records were opened"):
+            engine.cell_statistics(X[:4])
         opened.close()

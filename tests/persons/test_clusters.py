@@ -87,4 +87,9 @@ def test_dask_frames_and_files_give_the_same_records_and_fits(client, tmp_path):
 
 
 def test_spark_frames_and_files_give_the_same_records_and_fits(session, tmp_path):
-    check(lambda frame: session.createDataFrame(frame).repartition(5), Spark(session=session), tmp_path, UNITS[:1])
+    whole = session.createDataFrame(FRAME).repartition(3).cache()
+
+    def collection(frame):
+        return whole if frame is FRAME else session.createDataFrame(frame).repartition(3)
+
+    check(collection, Spark(session=session), tmp_path, UNITS[:1])

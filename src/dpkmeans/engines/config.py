@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpkmeans.engines.block_engine import Watch
-from dpkmeans.engines.cluster import WORKER_TIMEOUT, result_of, run_job
+from dpkmeans.engines.dask_results import check_code, cluster_errors, result_of
 from dpkmeans.engines.reach import reach_dask, reach_spark
+from dpkmeans.engines.same_code import same_code
+from dpkmeans.engines.spark_jobs import run_job
+from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import EngineError, MethodError
 
 _QUIET = {
@@ -103,8 +106,11 @@ class Dask:
             return None
 
     def check(self, client: Any) -> None:
-        """Wait until a worker does something."""
-        result_of(client, client.submit(_nothing, pure=False), self.worker_timeout)
+        """Wait until a worker does something, and refuse workers that run other code."""
+        with cluster_errors():
+            future = client.submit(int, pure=False)  # every worker can load that
+        result_of(client, future, self.worker_timeout)
+        check_code(client)
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ class Spark:
 
     def check(self, session: Any) -> None:
         """Wait until an executor does something."""
-        nothing = session.sparkContext.parallelize([0], 1).flatMap(lambda _: ())
+        nothing = session.sparkContext.parallelize([0], 1).flatMap(same_code(lambda _: ()))
         run_job(session, nothing.collect, self.worker_timeout)
 
     def _start(self, kind: Any) -> tuple[Any, Callable[[], None]]:
@@ -163,14 +169,21 @@ class Spark:
             reach_spark(self.master)
         builder = kind.builder.master(self.master or f"local[{self.workers or 2}]").appName("dpkmeans")
         builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.log.level", "OFF")  # an error says it, in one line and without a record
         if self.memory is not None:
             size = self.memory.lower().removesuffix("b")
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
         try:
             session = builder.getOrCreate()
         except Exception as error:  # pyspark raises its own exceptions if Java is missing or the master is unknown
+            if self.master is None or "JAVA_GATEWAY_EXITED" in str(error):
+                raise EngineError(
+                    f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
+                ) from None
             raise EngineError(
-                f"Spark could not be started ({type(error).__name__}). It needs Java 17 or newer; set JAVA_HOME."
+                f"the Spark master at {self.master!r} did not take the application ({type(error).__name__}).",
+                hint="Look whether it runs, whether it is of the same version of Spark, and whether it can reach this "
+                "machine.",
             ) from None
         return session, lambda: stop_spark(session)
 

@@ -33,10 +33,13 @@ from dpkmeans.engines.block_tasks import (
     over_blocks,
     sorted_block,
 )
-from dpkmeans.engines.cluster import WORKER_TIMEOUT, on_worker, result_of
+from dpkmeans.engines.dask_results import cluster_errors, result_of
+from dpkmeans.engines.here import on_worker
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.engines.person_shuffle import Shuffle, dask_blocks
 from dpkmeans.engines.persons import Door, PersonRows
+from dpkmeans.engines.same_code import same_code
+from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import DataError
 
 A = TypeVar("A")
@@ -77,14 +80,10 @@ class DaskEngine(BlockEngine):
         if door is not None:
             shuffle = Shuffle.of(door, bounds, source.nulls, len(pieces))
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-                rows = [_submit(client, shuffle.rows_of_piece, piece) for piece in pieces]
+                rows = [submit(client, shuffle.rows_of_piece, piece) for piece in pieces]
             return cls._of_persons(client, rows, shuffle, door, **options)
-        name = f"dpkmeans-read-{uuid4().hex}"
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # an array is large
-            parts = [
-                client.submit(read_piece, piece, bounds, source.nulls, i, key=f"{name}-{i}", pure=False)
-                for i, piece in enumerate(pieces)
-            ]
+            parts = [submit(client, read_piece, piece, bounds, source.nulls, i) for i, piece in enumerate(pieces)]
         return cls(client, parts, bounds, **options)
 
     @classmethod
@@ -97,18 +96,18 @@ class DaskEngine(BlockEngine):
         chunks = chunks_of(found.records)
         if door is not None:
             shuffle = Shuffle.of(door, bounds, found.nulls, len(chunks))
-            rows_of = delayed(rows_of_chunk, pure=False)
-            rows = client.compute([rows_of(chunk, shuffle, i, found.schema) for i, chunk in enumerate(chunks)])
+            rows_of = delayed(same_code(rows_of_chunk), pure=False)
+            rows = compute(client, [rows_of(chunk, shuffle, i, found.schema) for i, chunk in enumerate(chunks)])
             return cls._of_persons(client, rows, shuffle, door, **options)
-        pack = delayed(pack_chunk, pure=False)
+        pack = delayed(same_code(pack_chunk), pure=False)
         lazy = [pack(chunk, bounds, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)]
-        return cls(client, client.compute(lazy), bounds, **options)
+        return cls(client, compute(client, lazy), bounds, **options)
 
     @classmethod
     def _of_persons(cls, client: Any, rows: list[Any], shuffle: Shuffle, door: Door, **options: Any) -> DaskEngine:
         timeout = options.get("worker_timeout", WORKER_TIMEOUT)
         parts = dask_blocks(
-            lambda function, *arguments: _submit(client, function, *arguments),
+            lambda function, *arguments: submit(client, function, *arguments),
             rows,
             shuffle,
             door,
@@ -157,11 +156,13 @@ class DaskEngine(BlockEngine):
     def _run(self, task: Task[A]) -> A:
         held = self._submit(_hold, task)  # a task of its own: sent once, and made again if its worker is lost
         name = f"dpkmeans-pass-{uuid4().hex}"  # one message for all parts: the scheduler's work counts
-        partial = self._client.map(over_blocks, [held] * len(self._parts), self._parts, key=name, pure=False)
+        over = same_code(over_blocks)
+        with cluster_errors():
+            partial = self._client.map(over, [held] * len(self._parts), self._parts, key=name, pure=False)
         return add_up_all(self._client, held, partial, self._worker_timeout) if partial else task.zero()
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return _submit(self._client, function, *arguments)
+        return submit(self._client, function, *arguments)
 
 
 def read_piece(piece: Piece, bounds: Bounds, nulls: Nulls, part: int, rows: int = BLOCK_ROWS) -> list[Block]:
@@ -234,7 +235,7 @@ def add_up(task: Adds[A], partial: Sequence[A]) -> A:
 def add_up_all(client: Any, task: Adds[A] | Any, partial: Sequence[Any], worker_timeout: float) -> A:
     """Futures of partial answers as one answer, added up on the workers in a tree. `task` may be a future too."""
     while len(partial) > 1:
-        partial = [_submit(client, add_up, task, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
+        partial = [submit(client, add_up, task, partial[i : i + FAN_IN]) for i in range(0, len(partial), FAN_IN)]
     return cast(A, result_of(client, partial[0], worker_timeout))
 
 
@@ -245,9 +246,17 @@ def chunks_of(collection: Any) -> list[Any]:
     return list(collection.to_delayed())
 
 
-def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """A future of a function on a worker that runs the same code. It is done again if its worker is lost."""
     name = getattr(function, "__name__", "task").strip("_")
-    return client.submit(function, *arguments, key=f"dpkmeans-{name}-{uuid4().hex}", pure=False)
+    with cluster_errors():
+        return client.submit(same_code(function), *arguments, key=f"dpkmeans-{name}-{uuid4().hex}", pure=False)
+
+
+def compute(client: Any, lazy: Sequence[Any]) -> list[Any]:
+    """Futures of delayed objects."""
+    with cluster_errors():
+        return list(client.compute(lazy))
 
 
 def _hold(task: Task[A]) -> Task[A]:

@@ -18,6 +18,7 @@ from dpkmeans.data.source import Files, Nulls, arrow_batch
 from dpkmeans.engines.dask import chunk_batch
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
 from dpkmeans.engines.packing import pack_batch
+from dpkmeans.engines.same_code import same_code
 from dpkmeans.errors import DataError, SchemaError
 
 CLUSTER = "cluster"
@@ -71,11 +72,13 @@ def label_dask(found: Collection, bounds: Bounds, centroids: FloatArray) -> Any:
     label = {"bounds": bounds, "nulls": found.nulls, "centroids": centroids, "schema": found.schema}
     if found.schema is None:
         whole = found.records.rechunk({1: -1})
-        return whole.map_blocks(_label_chunk, **label, drop_axis=1, dtype=np.int32, meta=np.empty(0, np.int32))
+        return whole.map_blocks(
+            same_code(_label_chunk), **label, drop_axis=1, dtype=np.int32, meta=np.empty(0, np.int32)
+        )
     import pandas as pd
 
     meta = pd.Series(dtype=np.int32, index=found.records._meta.index, name=CLUSTER)
-    return found.records.map_partitions(_label_frame, **label, meta=meta)
+    return found.records.map_partitions(same_code(_label_frame), **label, meta=meta)
 
 
 def label_spark(found: Collection, bounds: Bounds, centroids: FloatArray) -> Any:
@@ -96,7 +99,7 @@ def label_spark(found: Collection, bounds: Bounds, centroids: FloatArray) -> Any
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     layout = StructType([*frame.schema.fields, StructField(CLUSTER, IntegerType())])
-    return frame.mapInArrow(label, layout)
+    return frame.mapInArrow(same_code(label), layout)
 
 
 def _label_chunk(chunk: Any, bounds: Bounds, nulls: Nulls, centroids: FloatArray, schema: Schema | None) -> AnyArray:

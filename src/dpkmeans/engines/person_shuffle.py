@@ -18,8 +18,9 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.schema import Schema
 from dpkmeans.data.source import Batch, Nulls, Piece, arrow_batch
 from dpkmeans.engines.block_tasks import Block, block_of_points
-from dpkmeans.engines.cluster import on_worker
+from dpkmeans.engines.here import on_worker
 from dpkmeans.engines.persons import Door, PersonRows, empty_histogram, histogram_of
+from dpkmeans.engines.same_code import same_code
 from dpkmeans.errors import DataError, DPKMeansError
 from dpkmeans.kernels.persons import Grouped
 
@@ -124,7 +125,7 @@ def spark_pieces(context: Any, pieces: Sequence[Piece], shuffle: Shuffle) -> Any
         except DPKMeansError as error:
             return [(0, Failed(error))]
 
-    return context.parallelize(list(pieces), len(pieces)).flatMap(read)
+    return context.parallelize(list(pieces), len(pieces)).flatMap(same_code(read))
 
 
 def spark_frame(frame: Any, schema: Schema, shuffle: Shuffle) -> Any:
@@ -154,7 +155,8 @@ def spark_frame(frame: Any, schema: Schema, shuffle: Shuffle) -> Any:
         ids, steps = np.frombuffer(row.ids, np.uint64), np.frombuffer(row.steps, np.int32)
         return row.part, PersonRows(ids.reshape(-1, 2), steps.reshape(-1, d))
 
-    return frame.mapInArrow(split, "part int, ids binary, steps binary, failed string").rdd.map(unpack)
+    columns = "part int, ids binary, steps binary, failed string"
+    return frame.mapInArrow(same_code(split), columns).rdd.map(same_code(unpack))
 
 
 def spark_blocks(rows: Any, shuffle: Shuffle, door: Door, job: Callable[[Callable[[], Any]], Any]) -> Any:
@@ -168,17 +170,17 @@ def spark_blocks(rows: Any, shuffle: Shuffle, door: Door, job: Callable[[Callabl
     def count(grouped: Grouped | Failed) -> IntArray:
         return empty_histogram() if isinstance(grouped, Failed) else histogram_of([grouped])
 
-    grouped = rows.groupByKey(shuffle.n_parts, lambda part: part).mapPartitionsWithIndex(group)
+    grouped = rows.groupByKey(shuffle.n_parts, lambda part: part).mapPartitionsWithIndex(same_code(group))
     histogram = None
     if door.asks:
         failures = grouped.filter(lambda one: isinstance(one, Failed))
         for failed in job(lambda: failures.take(1)):
             raise failed.error
-        histogram = job(lambda: grouped.map(count).treeReduce(np.add))
+        histogram = job(lambda: grouped.map(same_code(count)).treeReduce(np.add))
     most = door.at_most(histogram)
 
     def blocks(part: int, items: Iterable[Grouped | Failed]) -> Iterator[Block | Failed]:
         for one in items:
             yield from [one] if isinstance(one, Failed) else shuffle.blocks(one, most, part)
 
-    return grouped.mapPartitionsWithIndex(blocks)
+    return grouped.mapPartitionsWithIndex(same_code(blocks))

@@ -21,11 +21,13 @@ from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Nulls, Source, arrow_batch
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
-from dpkmeans.engines.cluster import WORKER_TIMEOUT, run_job
 from dpkmeans.engines.dask import PART_NUMBERS, labels_of, lloyd_there, read_piece
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.engines.person_shuffle import Failed, Shuffle, spark_blocks, spark_frame, spark_pieces
 from dpkmeans.engines.persons import Door
+from dpkmeans.engines.same_code import same_code
+from dpkmeans.engines.spark_jobs import run_job
+from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
@@ -73,7 +75,7 @@ class SparkEngine(BlockEngine):
             except DPKMeansError as error:
                 return [Failed(error)]
 
-        return cls(session, rdd.flatMap(read), bounds, **options)
+        return cls(session, rdd.flatMap(same_code(read)), bounds, **options)
 
     @classmethod
     def of_frame(
@@ -87,7 +89,7 @@ class SparkEngine(BlockEngine):
             rows = spark_frame(chosen, found.schema, shuffle)
             return cls._of_persons(session, rows, shuffle, door, **options)
         pack = _packer(found.schema, bounds, found.nulls)
-        packed = found.records.select(*found.columns).mapInArrow(pack, "n int, tiles binary, failed string")
+        packed = found.records.select(*found.columns).mapInArrow(same_code(pack), "n int, tiles binary, failed string")
         d = bounds.n_features
 
         def unpack(part: int, rows: Iterable[Any]) -> Iterator[Block | Failed]:
@@ -101,7 +103,7 @@ class SparkEngine(BlockEngine):
                     yield Block(tiles, row.n, part, first)
                     first += row.n
 
-        return cls(session, packed.rdd.mapPartitionsWithIndex(unpack), bounds, **options)
+        return cls(session, packed.rdd.mapPartitionsWithIndex(same_code(unpack)), bounds, **options)
 
     @classmethod
     def _of_persons(cls, session: Any, rows: Any, shuffle: Shuffle, door: Door, **options: Any) -> SparkEngine:
@@ -115,9 +117,9 @@ class SparkEngine(BlockEngine):
         d = self.n_features
         parts = min(n_blocks, self._rdd.getNumPartitions())
         blocks = (
-            self._rdd.mapPartitions(lambda blocks: over_blocks(task, blocks).items())
+            self._rdd.mapPartitions(same_code(lambda blocks: over_blocks(task, blocks).items()))
             .groupByKey(parts, lambda number: number % parts)
-            .mapValues(lambda lists: sorted_block([piece for pieces in lists for piece in pieces], d))
+            .mapValues(same_code(lambda lists: sorted_block([piece for pieces in lists for piece in pieces], d)))
             .persist()
         )
         for number in range(n_blocks):
@@ -127,7 +129,7 @@ class SparkEngine(BlockEngine):
     def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
         """Nearest centroid of each record, partition after partition. Not private; for the data holder's eyes."""
         self._sizes()
-        labels = self._rdd.mapPartitions(lambda blocks: [labels_of(blocks, centroids)])
+        labels = self._rdd.mapPartitions(same_code(lambda blocks: [labels_of(blocks, centroids)]))
         partitions = range(labels.getNumPartitions())
         for start in partitions[::_LABELLED]:
             lot = list(partitions[start : start + _LABELLED])
@@ -144,7 +146,7 @@ class SparkEngine(BlockEngine):
     def _sizes(self) -> dict[int, int]:
         if self._part_sizes is None:
             sizes: dict[int, int] = {}
-            for part, n, failed in self._job(self._rdd.mapPartitions(_measure).collect):
+            for part, n, failed in self._job(self._rdd.mapPartitions(same_code(_measure)).collect):
                 if failed is not None:
                     raise failed
                 sizes[part] = n
@@ -155,8 +157,8 @@ class SparkEngine(BlockEngine):
 
     def _run(self, task: Task[A]) -> A:
         self._sizes()
-        partial = self._rdd.mapPartitions(lambda blocks: [over_blocks(task, blocks)])
-        return cast(A, self._job(lambda: partial.treeReduce(task.add)))
+        partial = self._rdd.mapPartitions(same_code(lambda blocks: [over_blocks(task, blocks)]))
+        return cast(A, self._job(lambda: partial.treeReduce(same_code(task.add))))
 
     def _job(self, job: Callable[[], A]) -> A:
         return run_job(self._session, job, self._worker_timeout)
@@ -190,7 +192,7 @@ class _PartitionEngine(BlockEngine):
             return [function([block for key, block in items if key == number] or [sorted_block((), d)])]
 
         context = self._blocks.context
-        return cast(A, self._job(lambda: context.runJob(self._blocks, answer, [self._part]))[0])
+        return cast(A, self._job(lambda: context.runJob(self._blocks, same_code(answer), [self._part]))[0])
 
 
 def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DPKMeansError | None]]:

@@ -20,8 +20,10 @@ from dpkmeans.core.schema import Schema
 from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Batch, Nulls, Piece, Source, arrow_batch
 from dpkmeans.engines.block_tasks import Adds
-from dpkmeans.engines.cluster import on_worker, run_job
-from dpkmeans.engines.dask import PART_NUMBERS, add_up_all, chunk_batch, chunks_of
+from dpkmeans.engines.dask import PART_NUMBERS, add_up_all, chunk_batch, chunks_of, compute, submit
+from dpkmeans.engines.here import on_worker
+from dpkmeans.engines.same_code import same_code
+from dpkmeans.engines.spark_jobs import run_job
 from dpkmeans.errors import DataError, DPKMeansError
 
 A = TypeVar("A")
@@ -83,7 +85,7 @@ def over_source(task: BatchTask[A], source: Source) -> A:
 def over_dask_source(task: BatchTask[A], client: Any, source: Source, worker_timeout: float) -> A:
     """The answer over a source that Dask workers read."""
     pieces = source.split(max(PART_NUMBERS // source.n_features, 1))
-    partial = [client.submit(_over_piece, task, piece, source.nulls, pure=False) for piece in pieces]
+    partial = [submit(client, _over_piece, task, piece, source.nulls) for piece in pieces]
     return add_up_all(client, task, partial, worker_timeout)
 
 
@@ -91,8 +93,8 @@ def over_dask_collection(task: BatchTask[A], client: Any, found: Collection, wor
     """The answer over the chunks of a Dask array or frame."""
     from dask import delayed
 
-    over, chunks = delayed(_over_chunk, pure=False), chunks_of(found.records)
-    partial = client.compute([over(task, chunk, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)])
+    over, chunks = delayed(same_code(_over_chunk), pure=False), chunks_of(found.records)
+    partial = compute(client, [over(task, chunk, found.nulls, i, found.schema) for i, chunk in enumerate(chunks)])
     return add_up_all(client, task, partial, worker_timeout)
 
 
@@ -100,7 +102,7 @@ def over_spark_source(task: BatchTask[A], session: Any, source: Source, worker_t
     """The answer over a source that Spark executors read."""
     pieces, nulls = source.split(max(PART_NUMBERS // source.n_features, 1)), source.nulls
     partial = session.sparkContext.parallelize(pieces, len(pieces)).map(
-        lambda piece: _or_error(lambda: _over_piece(task, piece, nulls))
+        same_code(lambda piece: _or_error(lambda: _over_piece(task, piece, nulls)))
     )
     return _reduced(session, task, partial, worker_timeout)
 
@@ -123,8 +125,8 @@ def over_spark_frame(task: BatchTask[A], session: Any, found: Collection, worker
         layout = pa.schema([("answer", "binary"), ("failed", "string")])
         yield pa.RecordBatch.from_pylist([{"answer": array.getvalue(), "failed": failed}], schema=layout)
 
-    answers = found.records.select(*found.columns).mapInArrow(over, "answer binary, failed string").rdd
-    return _reduced(session, task, answers.map(_of_row), worker_timeout)
+    answers = found.records.select(*found.columns).mapInArrow(same_code(over), "answer binary, failed string").rdd
+    return _reduced(session, task, answers.map(same_code(_of_row)), worker_timeout)
 
 
 def _of_row(row: Any) -> Any:
@@ -158,7 +160,7 @@ def _reduced(session: Any, task: BatchTask[A], partial: Any, worker_timeout: flo
             return a if isinstance(a, DPKMeansError) else b
         return task.add(a, b)
 
-    answer: A | DPKMeansError = run_job(session, lambda: partial.treeReduce(add), worker_timeout)
+    answer: A | DPKMeansError = run_job(session, lambda: partial.treeReduce(same_code(add)), worker_timeout)
     if isinstance(answer, DPKMeansError):
         raise answer
     return answer

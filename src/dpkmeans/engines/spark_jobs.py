@@ -1,0 +1,89 @@
+"""Answers of Spark jobs, and every way in which none comes: no executor, no memory, other code."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from dpkmeans.engines.waiting import LOOK_EVERY, SPENT, Waiting, no_worker
+from dpkmeans.errors import EngineError, WorkerMemoryError, WorkerVersionError
+
+A = TypeVar("A")
+
+# Spark's own text may quote a record, so only these forms are looked for in it, and only what they match is shown.
+_OTHER_CODE = re.compile(r"(worker [\w.:-]{1,100}) runs dpkmeans ([\w.+]{1,30}) with code ([0-9a-f]{16})")
+_NO_CODE = re.compile(r"No module named 'dpkmeans|Can't get attribute '\w+' on <module 'dpkmeans|from 'dpkmeans")
+_KILLED = re.compile(r"Python worker exited unexpectedly|exited with code (137|52)\b|java\.lang\.OutOfMemoryError")
+_WHERE = re.compile(r"\(TID \d+\) \(([\w.:-]{1,100}) executor (\w{1,30})\)")
+
+
+def run_job(session: Any, job: Callable[[], A], worker_timeout: float) -> A:
+    """The answer of a Spark job. An error if there is no executor for `worker_timeout` seconds, or the job fails."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    context, tag = session.sparkContext, f"dpkmeans-{uuid4().hex}"
+    done, lost = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        waiting = Waiting(worker_timeout)
+        while not done.wait(LOOK_EVERY):
+            try:
+                missing = None if _has_executor(context) else "there is no executor"
+            except Exception:  # Java has gone: then the job has failed as well
+                return
+            if waiting.is_over(missing):
+                lost.set()
+                context.cancelJobsWithTag(tag)
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    try:
+        context.addJobTag(tag)
+        watcher.start()
+        return job()
+    except (Py4JError, PySparkException, OSError, EOFError) as error:
+        if lost.is_set():
+            raise no_worker(worker_timeout) from None
+        raise _in_words(error) from None
+    finally:
+        done.set()
+        if watcher.ident is not None:
+            watcher.join()
+        _untag(context, tag)
+
+
+def _in_words(error: Exception) -> EngineError:
+    text = str(error)
+    if other := _OTHER_CODE.search(text):
+        return WorkerVersionError.at(*other.groups())
+    if _NO_CODE.search(text):
+        return WorkerVersionError.unreadable("a Spark executor")
+    where = _WHERE.search(text)
+    at = "a Spark executor" if where is None else f"Spark executor {where[2]} at {where[1]}"
+    if _KILLED.search(text):
+        return WorkerMemoryError(
+            f"{at} lost its process again and again at the same work, as for lack of memory. {SPENT}",
+            hint="It needs about 300 MB beside Java's, 4 bytes for each number of its share of the records, and 12 "
+            "bytes for each number of its largest row group, for each of its cores.",
+        )
+    return EngineError(
+        f"a Spark job failed ({type(error).__name__}); the executors' logs say why. {SPENT}",
+        hint="If Spark itself was stopped, start it again, then fit again.",
+    )
+
+
+def _untag(context: Any, tag: str) -> None:
+    try:
+        context.removeJobTag(tag)
+    except Exception:  # Java has gone, and all tags with it
+        return
+
+
+def _has_executor(context: Any) -> bool:
+    if context.master == "local" or context.master.startswith("local["):
+        return True
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) > 1  # the driver is one of them
