@@ -134,6 +134,10 @@ class ChangedFileError(FileError):
         )
 
 
+class OutOfMemoryError(DPKMeansError, MemoryError):
+    """There is too little memory, by a limit that it names."""
+
+
 class EngineError(DPKMeansError, RuntimeError):
     """A cluster that cannot be reached or started, or that was lost: no scheduler answers, or no worker is left."""
 

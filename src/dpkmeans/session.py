@@ -22,6 +22,7 @@ from dpkmeans.core.unit import Person, Row, Unit, as_unit
 from dpkmeans.core.vectors import Vector
 from dpkmeans.data.open import nulls_of
 from dpkmeans.data.source import Files, FrameSource, Nulls
+from dpkmeans.engines.limits import within_memory
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.odd_bounds import look_at, warn_holder
 from dpkmeans.engines.open import EngineSpec, OpenedData, open_data
@@ -99,13 +100,15 @@ def run(request: FitRequest, X: Any) -> Fitted[Release]:
     >>> run(FitRequest(n_clusters=3, epsilon=1.0, bounds=(0, 1)), X).release.epsilon_spent
     1.0
     """
-    return _run(request, _method(request), X)
+    with within_memory():
+        return _run(request, _method(request), X)
 
 
 def run_synopsis(request: FitRequest, X: Any) -> Synopsis:
     """Make a synopsis of the records `X`, shape (n, d), in place of a fit; see `make_synopsis`."""
     counted(request.n_records)  # refuses what is no number
-    return _run(request, _SynopsisAlone(request.n_records), X).release
+    with within_memory():
+        return _run(request, _SynopsisAlone(request.n_records), X).release
 
 
 class _Work(Protocol[R_co]):

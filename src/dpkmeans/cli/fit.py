@@ -33,6 +33,7 @@ from dpkmeans.cli.options import (
     WholeOrNone,
 )
 from dpkmeans.cli.places import Saved, reserved, save
+from dpkmeans.engines.limits import check_memory
 
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
@@ -110,6 +111,7 @@ def fit(
 
         require()
     spec = place.to_spec()
+    check_memory()
     from dpkmeans.session import FitRequest, run
 
     request = FitRequest(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpkmeans.engines.open import EngineSpec, OpenedData
 
 FROM_DATA = "from data"
-MAX_HELD = 2**27  # bytes up to which one file is held in memory unless an engine is named
+MAX_HELD = 2**27  # bytes of numbers or text up to which one file is held in memory unless an engine is named
 
 
 Pairs = list[tuple[float, float]]
@@ -94,12 +94,15 @@ def sides(bounds: str | Pairs | dict[str, tuple[float, float]]) -> Any:
 
 
 def engine_for(data: Path) -> EngineSpec:
-    """Where no engine is named: one small file is held in memory, and all else is streamed."""
+    """Where no engine is named: one file that is small when it is unfolded is held in memory, all else is streamed."""
     from dpkmeans.engines.config import Stream
 
+    if data.is_file():
+        from dpkmeans.data.unfolded import unfolds_within
+
+        return "memory" if unfolds_within(data, MAX_HELD) else Stream(watch=output.show_pass)
     pattern = not data.exists() and glob.has_magic(str(data))
-    large = data.is_dir() or pattern or (data.exists() and data.stat().st_size > MAX_HELD)
-    return Stream(watch=output.show_pass) if large else "memory"
+    return Stream(watch=output.show_pass) if data.is_dir() or pattern else "memory"
 
 
 def open_for(release: Release, data: Path, reading: Reading, spec: EngineSpec = None) -> OpenedData:

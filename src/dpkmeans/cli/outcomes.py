@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Sequence
 
 from dpkmeans.cli.signals import SPENT, WORDS, watched
+from dpkmeans.engines.limits import nearly_out_of_memory, out_of_memory
 from dpkmeans.errors import (
     UNSET,
     BoundsError,
@@ -26,6 +27,7 @@ from dpkmeans.errors import (
     FileError,
     GuaranteeError,
     MethodError,
+    OutOfMemoryError,
     SchemaError,
 )
 from dpkmeans.interrupts import Stopped, check
@@ -42,6 +44,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (DataError, DATA),
     (FileError, DATA),
     (EngineError, CLUSTER),
+    (OutOfMemoryError, DATA),
 )
 
 # Options that are not called like the parameter they set.
@@ -84,8 +87,8 @@ def _outcome(error: Exception) -> int:
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return _fail(_in_words(error), code)
-    if isinstance(error, MemoryError):
-        return _fail("there is not enough memory for this. Use fewer columns or records.", DATA)
+    if isinstance(error, MemoryError) or nearly_out_of_memory():
+        return _fail(_in_words(out_of_memory()), DATA)
     # An unforeseen exception may quote a record, so only its type is shown.
     return _fail(f"unexpected {type(error).__name__}. This is a bug in dpkmeans; please report it.", FAULT)
 

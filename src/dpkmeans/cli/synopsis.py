@@ -33,6 +33,7 @@ from dpkmeans.cli.options import (
     UnitOptions,
 )
 from dpkmeans.cli.places import reserved, save
+from dpkmeans.engines.limits import check_memory
 from dpkmeans.errors import MethodError
 from dpkmeans.storage.outputs import is_stdout
 
@@ -84,6 +85,7 @@ def synopsis(
     given = None if bounds is None and elsewhere else sides(parse_bounds(bounds))
     check_outputs(out, inputs=(data, *spending.files()))
     refuse_existing(out, force=force)
+    check_memory()
     from dpkmeans.session import FitRequest, run_synopsis
     from dpkmeans.storage.identity import signed
 

@@ -91,6 +91,8 @@ class CsvFile:
             raise self._irregular(str(error)) from None
         except FileNotFoundError:
             raise MissingFileError.at(self.path) from None
+        except MemoryError:  # Arrow's is one of its other errors too
+            raise
         except (OSError, EOFError, pa.ArrowException):
             raise _damaged(self.path) from None
 
@@ -238,6 +240,8 @@ def _first_row(path: Path, dialect: Dialect) -> _Row | None:
                 start += part
     except UnicodeError:
         raise dialect.not_text(path) from None
+    except MemoryError:  # Arrow's is one of its other errors too
+        raise
     except (OSError, EOFError, pa.ArrowException):
         raise _damaged(path) from None
     lines = io.StringIO(start.decode("utf-8-sig", "surrogateescape"), newline="")

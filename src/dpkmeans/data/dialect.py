@@ -88,7 +88,7 @@ class Dialect:
     def open(self, path: Path) -> Any:
         """The file as a stream of UTF-8, decompressed. Bytes that are not of the encoding raise `UnicodeError`."""
         pa = require_pyarrow()
-        stream = pa.input_stream(str(path), compression=_compression(path))
+        stream = pa.input_stream(str(path), compression=compression_of(path))
         return stream if self.encoding == "utf-8" else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
 
     def not_text(self, path: Path) -> FileError:
@@ -123,7 +123,7 @@ def _known_encoding(encoding: str) -> str:
     return name
 
 
-def _compression(path: Path) -> str | None:
+def compression_of(path: Path) -> str | None:
     """By its first bytes."""
     with path.open("rb") as file:
         start = file.read(16)

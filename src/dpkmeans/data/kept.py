@@ -72,5 +72,7 @@ def _parquet_batches(paths: dict[Path, Fingerprint], schema: Any) -> Iterator[An
                     yield pa.record_batch([batch.column(name) for name in schema.names], schema=schema)
         except FileError:
             raise
+        except MemoryError:  # Arrow's is one of its other errors too
+            raise
         except (OSError, EOFError, pa.ArrowException):
             raise FileError(f"{path} is damaged. Write it again.") from None

@@ -53,6 +53,8 @@ class ParquetPiece:
                     seen += batch.num_rows
         except FileNotFoundError:
             raise MissingFileError.at(self.path) from None
+        except MemoryError:  # Arrow's is one of its other errors too
+            raise
         except (OSError, EOFError, pa.ArrowException):
             raise _damaged(self.path) from None
         if seen != self.n_rows:
@@ -119,6 +121,8 @@ def parquet_layout(path: Path) -> ParquetLayout:
         with open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             sizes = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    except MemoryError:  # Arrow's is one of its other errors too
+        raise
     except (OSError, EOFError, ValueError, pa.ArrowException):
         raise FileError(f"{path} is not a Parquet file, or it is damaged. Write it again.") from None
     if len(set(schema.names)) < len(schema.names):
