@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,10 +21,11 @@ from dpkmeans.methods.record_count import PublicCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Gaussian
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.method import SynopsisMethod, separate_duplicates
+from dpkmeans.synopsis.method import SynopsisMethod
 from dpkmeans.wide.geometry import public_ball, whole
+from dpkmeans.wide.points import Parts, at_rest
 from dpkmeans.wide.queries import Covariance, Rings
-from dpkmeans.wide.releases import Desk, Sight, deviation_of, quantile, shrunk
+from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, deviation_of, quantile, shrunk
 from dpkmeans.wide.settings import (
     COVARIANCE_SHARE,
     DISTANCE_SHARE,
@@ -33,8 +34,14 @@ from dpkmeans.wide.settings import (
     MAX_DIRECTIONS,
     MAX_FEATURES,
     MAX_WHOLE_FEATURES,
+    MEAN_AGAIN_SPLIT,
+    MEAN_GAIN,
+    MEAN_NOISE,
+    MEAN_ROUNDS,
     MEAN_SHARE,
     MEAN_SPLIT,
+    MEAN_STEP_NOISE,
+    MEAN_STEPS,
     MIN_DIRECTIONS,
     MIN_SIGNAL,
     RANDOM_DIRECTIONS,
@@ -43,13 +50,15 @@ from dpkmeans.wide.settings import (
     START_SHARE,
     START_SHARE_ALONE,
     START_SHARE_WHOLE,
+    START_FORGET,
+    STEP_FORGET,
     STEPS,
     SUBSPACE_DISTANCE_SHARE,
     TYPICAL_CLUSTERS,
     WEAK_SIGNAL,
 )
 from dpkmeans.wide.start import Seeds, find_seeds
-from dpkmeans.wide.steps import refine
+from dpkmeans.wide.steps import Steps, refine
 from dpkmeans.wide.subspace import HALF, Subspace, leading_subspace, projected, random_subspace
 from dpkmeans.wide.ward import Merged
 
@@ -78,24 +87,37 @@ class GaussianMethod:
         if engine.n_features > MAX_FEATURES:
             raise DataError(f"the method 'gaussian' takes up to {MAX_FEATURES} features; there are more.")
         spends_before = len(ledger.spends)
-        fit = _Fit(engine, n_clusters, ledger.remaining_rho, ledger, rng, self.n_records)
-        outcome = fit.outcome()
-        outcome = Outcome(
-            outcome.centroids,
-            n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
-            n_iter=STEPS,
-            parameters=outcome.parameters,
-            sizes=outcome.sizes,
-        )
+        fit = _Fit(engine, n_clusters, ledger.remaining_rho, ledger, rng, self.n_records, self.name)
+        outcome = replace(fit.outcome(), n_passes=len(ledger.spends) - spends_before)  # one pass for every answer
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
 
 @dataclass(frozen=True, eq=False)
 class _Middle:
-    """The noisy number of records, and the noisy mean on the grid, shape (d,)."""
+    """The noisy number of records, the noisy mean on the grid, shape (d,), and noisy distances from it."""
 
     n_records: float
     origin: IntArray
+    rings: Rings
+    distances: Distances
+
+    @property
+    def sight(self) -> Sight:
+        """Records as they are seen from the mean."""
+        return Sight(self.origin, self.rings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Centres (K, d) relative to the origin, in grid steps, their parts, and how far noise moves centres and sizes."""
+
+    centres: FloatArray
+    parts: Parts
+    deviations: FloatArray
+    size_deviations: FloatArray
+    moves: tuple[float, ...]
+    n_directions: int
+    n_groups: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,62 +130,130 @@ class _Fit:
     ledger: Ledger
     rng: Randomness
     known: PublicCount | None
+    name: str
 
     def outcome(self) -> Outcome:
         """Everything in its order."""
-        middle, desk = self._middle(), Desk(self.engine, self.ledger, self.rng)
-        n, d = middle.n_records, self.engine.n_features
-        rings = Rings(2.0 * public_ball(self.engine.bounds).radius)
-        sight = Sight(middle.origin, rings)
-        distances = desk.distances(sight, np.zeros((1, d)), self.total.share(DISTANCE_SHARE), "distances")
-        reach = quantile(distances, rings)
-        sigma = 1 / math.sqrt(2 * float(self.total))
-        signal = n / (sigma * math.sqrt(d))
+        middle, d = self._middle(), self.engine.n_features
+        signal = middle.n_records * math.sqrt(2 * float(self.total)) / math.sqrt(d)
         clusters = max(min(self.k, int(signal / MIN_SIGNAL)), 1)
-        subspace = self._subspace(middle, reach)
-        seeds = self._seeds(middle, subspace, distances, rings, clusters)
-        found = seeds.merged_to(clusters)
-        places = found.centres if subspace is None else subspace.lift(found.centres)
-        part = self.total.share(RESIDUAL_DISTANCE_SHARE)
-        residuals = desk.distances(sight, places, part, "distances from the start")
-        rest = self.ledger.remaining_rho
-        radius = quantile(residuals, rings, GROUP_QUANTILE)
-        step = 1.0 if subspace is None else subspace.step
-        penalty = GROUPING * d * (radius * sigma / step) ** 2 / n
-        groups = group(found, penalty)
-        starts = groups.centres if subspace is None else subspace.lift(groups.centres)
-        offsets = found.centres - groups.centres[groups.member]
-        end = refine(desk, sight, starts, subspace, residuals, n, rest)
-        centres = end.centres[groups.member] + (offsets if subspace is None else subspace.lift(offsets))
-        sizes = end.sizes[groups.member] * found.weights / groups.weights[groups.member]
+        found = self._one(middle, signal) if clusters == 1 else self._several(middle, clusters)
         self._warn(signal / self.k, d)
+        bounds, scale = self.engine.bounds, self.engine.bounds.longest_side / GRID
+        parts = replace(found.parts, offsets=found.parts.offsets / GRID)
+        end = at_rest((middle.origin + found.centres) / GRID, parts, self.k, bounds.unit_box, self.rng.generator)
         parameters = {
             "signal": signal / self.k,
-            "subspace": d if subspace is None else len(subspace.directions),
+            "subspace": found.n_directions,
             "clusters_with_signal": len(found.centres),
-            "groups": len(groups.centres),
-            "moves": [m / GRID * self.engine.bounds.longest_side for m in end.moves],
+            "groups": found.n_groups,
+            "steps": len(found.moves),
+            "moves": [move * scale for move in found.moves],
+            "synopsis": self.name,
+            "points": len(parts.weights),
+            "centroid_deviation": (found.deviations * scale).tolist(),
+            "size_deviation": found.size_deviations.tolist(),
         }
-        return self._filled(middle, centres, sizes, parameters)
+        return Outcome(
+            end.centroids,
+            n_passes=0,
+            n_iter=len(end.certificate.costs),
+            converged=True,
+            parameters=parameters,
+            sizes=end.certificate.sizes,
+            certificate=end.certificate,
+        )
+
+    @property
+    def _desk(self) -> Desk:
+        return Desk(self.engine, self.ledger, self.rng)
+
+    def _one(self, middle: _Middle, signal: float) -> _Found:
+        """One mean, where the signal is too weak for more. The noise of a step is its radius times √steps/signal."""
+        d, (least, most) = self.engine.n_features, MEAN_STEPS
+        number = min(max(int((MEAN_STEP_NOISE * signal) ** 2), least), most)
+        steps = Steps(number, START_FORGET, middle.n_records, self.ledger.remaining_rho)
+        end = refine(self._desk, middle.sight, np.zeros((1, d)), None, middle.distances, steps)
+        parts = Parts(np.zeros((1, d)), end.sizes, np.zeros(1, np.int64))
+        return _Found(end.centres, parts, end.deviations, np.array([end.size_deviation]), end.moves, 0, 1)
+
+    def _several(self, middle: _Middle, clusters: int) -> _Found:
+        """A subspace, a start in it, and steps in all features."""
+        d, n = self.engine.n_features, middle.n_records
+        subspace = self._subspace(middle, quantile(middle.distances, middle.rings))
+        seeds = self._seeds(middle, subspace, clusters)
+        found = seeds.merged_to(clusters)
+
+        def lifted(points: FloatArray) -> FloatArray:
+            return points if subspace is None else subspace.lift(points)
+
+        part = self.total.share(RESIDUAL_DISTANCE_SHARE)
+        residuals = self._desk.distances(
+            middle.sight, lifted(found.centres), part, "distances from the start", middle.distances
+        )
+        radius = quantile(residuals, middle.rings, GROUP_QUANTILE)
+        step, p = (1.0, d) if subspace is None else (subspace.step, len(subspace.directions))
+        groups = group(found, GROUPING * d * (radius / step) ** 2 / (2 * float(self.total)) / n)
+        steps = Steps(STEPS, STEP_FORGET, n, self.ledger.remaining_rho)
+        end = refine(self._desk, middle.sight, lifted(groups.centres), subspace, residuals, steps)
+        share = found.weights / groups.weights[groups.member]
+        centres = end.centres[groups.member] + lifted(found.centres - groups.centres[groups.member])
+        sizes = end.sizes[groups.member] * share
+        inside = seeds.deviation / found.weights * step * math.sqrt(p / d)  # of what lies within a group
+        within = np.where(share < 1, inside, 0.0)
+        of_share = np.where(share < 1, seeds.count_deviation * sizes / found.weights, 0.0)
+        weights = seeds.weights * (sizes / found.weights)[found.member]
+        return _Found(
+            centres,
+            Parts(lifted(seeds.centres - found.centres[found.member]), weights, found.member),
+            np.sqrt(end.deviations[groups.member] ** 2 + within**2),
+            np.sqrt((end.size_deviation * share) ** 2 + of_share**2),
+            end.moves,
+            p,
+            len(groups.centres),
+        )
 
     def _middle(self) -> _Middle:
-        """The noisy number of records and their noisy mean, shrunk towards the public centre."""
-        ball, d = public_ball(self.engine.bounds), self.engine.n_features
-        desk, sight = Desk(self.engine, self.ledger, self.rng), Sight(ball.centre, Rings(float(ball.radius)))
-        part = self.total.share(MEAN_SHARE)
-        seen = desk.look(sight, np.zeros((1, d)), ball.radius, MEAN_SPLIT, part, "number of records and mean")
-        n = min(max(float(seen.counts[0]), 1.0), float(MAX_RECORDS))
+        """The noisy number of records, their noisy mean, shrunk towards the public centre, and distances from it.
+
+        In bounds that are far too wide the mean is off by more than records are apart. Then it is asked for again, with
+        records clipped to where they were seen.
+        """
+        ball, d, desk, one = public_ball(self.engine.bounds), self.engine.n_features, self._desk, self._origin
+        part, rings = self.total.share(MEAN_SHARE), Rings(2.0 * ball.radius)
+        seen = desk.look(Sight(ball.centre, rings), one, ball.radius, MEAN_SPLIT, part, "number of records and mean")
+        n = self._number(seen, part)
+        origin = self._moved(ball.centre, seen, n)
+        for i in range(MEAN_ROUNDS + 1):
+            sight = Sight(origin, rings)
+            distances = desk.distances(sight, one, self.total.share(DISTANCE_SHARE), "distances")
+            reach, noise = quantile(distances, rings), math.sqrt(d) * seen.deviation / n
+            if i == MEAN_ROUNDS or noise < MEAN_NOISE * reach or noise > MEAN_GAIN * seen.radius:
+                break
+            seen = desk.look(sight, one, reach, MEAN_AGAIN_SPLIT, part, "mean again")
+            origin = self._moved(origin, seen, n)
+        return _Middle(n, origin, rings, distances)
+
+    @property
+    def _origin(self) -> FloatArray:
+        return np.zeros((1, self.engine.n_features))
+
+    def _number(self, seen: Seen, part: Rho) -> float:
         if self.known is not None:
-            n = float(self.known.n_records)
-        elif self.k > n + SURE * seen.count_deviation:
+            return float(self.known.n_records)
+        n = min(max(float(seen.counts[0]), 1.0), float(MAX_RECORDS))
+        if self.k > n + SURE * seen.count_deviation:
             raise TooFewRecordsError(
                 f"{self.k} clusters are more than the noisy number of records, {n:.0f}. The fit stopped after this "
                 f"count, which cost rho={self.ledger.booked_rho(part)}.",
                 hint="Ask for fewer clusters with {n_clusters}.",
             )
-        mean = shrunk(seen.sums / n, np.array([d * (seen.deviation / n) ** 2]))[0]
-        inside = np.clip(whole(ball.centre + mean), 0, self.engine.bounds.side)
-        return _Middle(n, inside)
+        return n
+
+    def _moved(self, origin: IntArray, seen: Seen, n: float) -> IntArray:
+        """The origin moved by the noisy mean, as far as that stands out of its noise, in the box."""
+        mean = shrunk(seen.sums / n, np.array([len(origin) * (seen.deviation / n) ** 2]))[0]
+        return np.asarray(np.clip(whole(origin + mean), 0, self.engine.bounds.side), np.int64)
 
     def _subspace(self, middle: _Middle, reach: float) -> Subspace | None:
         """None where all features are few enough to be searched."""
@@ -179,17 +269,15 @@ class _Fit:
         noisy = Gaussian(part).release(self.engine.answer(query), ledger=self.ledger, rng=self.rng, label="covariance")
         return leading_subspace(query.matrix(noisy[0]), middle.origin, ROOM * reach, p, noise * reach**2, generator)
 
-    def _seeds(
-        self, middle: _Middle, subspace: Subspace | None, distances: FloatArray, rings: Rings, clusters: int
-    ) -> Seeds:
+    def _seeds(self, middle: _Middle, subspace: Subspace | None, clusters: int) -> Seeds:
         """The start, in the subspace or in all features."""
         spent = any(spend.label == "covariance" for spend in self.ledger.spends)
         share = self.total.share(START_SHARE if spent else START_SHARE_ALONE)
         if subspace is None:
             share = self.total.share(START_SHARE_WHOLE)
-            sight = Sight(middle.origin, rings, quantile(distances, rings))
-            desk, scales = Desk(self.engine, self.ledger, self.rng), np.ones(self.engine.n_features)
-            return find_seeds(desk, sight, scales, distances, middle.n_records, clusters, share)
+            sight = replace(middle.sight, cost_radius=quantile(middle.distances, middle.rings))
+            scales = np.ones(self.engine.n_features)
+            return find_seeds(self._desk, sight, scales, middle.distances, middle.n_records, clusters, share)
         desk = Desk(projected(self.engine, subspace), self.ledger, self.rng)
         p, inner = len(subspace.directions), Rings(float(HALF))
         origin: IntArray = np.full(p, HALF, np.int64)
@@ -197,20 +285,6 @@ class _Fit:
         inside = desk.distances(Sight(origin, inner), np.zeros((1, p)), part, "distances in the subspace")
         sight = Sight(origin, inner, quantile(inside, inner))
         return find_seeds(desk, sight, subspace.scales, inside, middle.n_records, clusters, share)
-
-    def _filled(
-        self, middle: _Middle, centres: FloatArray, sizes: FloatArray, parameters: dict[str, object]
-    ) -> Outcome:
-        """k centroids in unit coordinates: where the signal tells fewer clusters, the others lie beside the largest."""
-        box = self.engine.bounds.unit_box
-        places = np.clip((middle.origin + centres) / GRID, 0.0, box)
-        missing = self.k - len(places)
-        if missing > 0:
-            largest = int(np.argmax(sizes))
-            places = np.concatenate([places, np.repeat(places[largest : largest + 1], missing, axis=0)])
-            sizes = np.concatenate([sizes, np.zeros(missing)])
-        places, _ = separate_duplicates(places, box, self.rng.generator)
-        return Outcome(places, 0, STEPS, parameters=parameters, sizes=sizes)
 
     def _warn(self, signal: float, d: int) -> None:
         if signal < WEAK_SIGNAL:

@@ -15,7 +15,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.wide.geometry import whole
 from dpkmeans.wide.queries import AtCentres, Rings
-from dpkmeans.wide.settings import BINS, DISTANCES_ALONE, MIN_RADIUS, QUANTILE, Split
+from dpkmeans.wide.settings import BINS, DISTANCES_ALONE, MIN_RADIUS, NEW_FORGET, QUANTILE, SURE_BINS, SURE_TAIL, Split
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +23,18 @@ class Seen:
     """Noisy values about K centres, in grid steps: `centres` (K, d) as they were asked, relative to the origin.
 
     `sums` (K, d) are of clipped residuals, with noise of `deviation`; `counts` (K,) have noise of `count_deviation`;
-    `costs` (K,) are sums of squared distances. Bins of `histogram` that do not stand out of their noise are 0.
+    `costs` (K,) are sums of squared distances; `bins` (BINS,) are of distances, with noise of `bin_deviation`.
     """
 
     centres: FloatArray
     counts: FloatArray
     costs: FloatArray
     sums: FloatArray
-    histogram: FloatArray
+    bins: FloatArray
     deviation: float
     count_deviation: float
+    bin_deviation: float
+    radius: float
 
     @property
     def sizes(self) -> FloatArray:
@@ -77,20 +79,72 @@ class Desk:
         noisy = Gaussian(rho).release(self.asked.answer(query), ledger=self.ledger, rng=self.rng, label=label)[0]
         counts, costs, sums, bins = query.parts(noisy)
         deviation = deviation_of(query.sensitivity.l2_squared or 0, rho)
-        histogram = bins / max(query.bins, 1)
         return Seen(
             places.astype(np.float64),
             np.asarray(counts / max(query.count, 1), np.float64),
             np.asarray(costs * (query.cost_radius**2 / max(query.cost, 1)), np.float64),
             sums.reshape(-1, places.shape[1]).astype(np.float64),
-            np.where(histogram > deviation / max(query.bins, 1), histogram, 0.0),
+            np.asarray(bins / max(query.bins, 1), np.float64),
             deviation,
             deviation / max(query.count, 1),
+            deviation / max(query.bins, 1),
+            float(query.radius),
         )
 
-    def distances(self, sight: Sight, centres: FloatArray, rho: Rho, label: str) -> FloatArray:
-        """A noisy histogram of distances to the nearest centre, shape (BINS,)."""
-        return self.look(sight, centres, 0.0, DISTANCES_ALONE, rho, label).histogram
+    def distances(
+        self, sight: Sight, centres: FloatArray, rho: Rho, label: str, before: Distances | None = None
+    ) -> Distances:
+        """A noisy histogram of distances to the nearest centre; with one of `before`, it is taken into that."""
+        seen = self.look(sight, centres, 0.0, DISTANCES_ALONE, rho, label)
+        if before is None:
+            return Distances.of(seen.bins, seen.bin_deviation)
+        return before.taking_in(seen.bins, seen.bin_deviation, NEW_FORGET)
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """A running noisy histogram of distances (BINS,), noise of `variance` in each bin, and what is `clear` of it."""
+
+    bins: FloatArray
+    variance: float
+    clear: FloatArray
+
+    @classmethod
+    def of(cls, bins: FloatArray, deviation: float) -> Distances:
+        """The first look."""
+        return cls(bins, deviation**2, standing_out(bins, deviation))
+
+    def taking_in(self, bins: FloatArray, deviation: float, forget: float) -> Distances:
+        """One more look, at distances that have changed since: what was known before counts `forget` times less.
+
+        Where nothing stands out, what did before is kept.
+        """
+        gain = forget * self.variance / (forget * self.variance + deviation**2)
+        found = self.bins + gain * (bins - self.bins)
+        variance = gain * deviation**2
+        clear = standing_out(found, math.sqrt(variance))
+        return Distances(found, variance, clear if clear.any() else self.clear)
+
+
+def standing_out(bins: FloatArray, deviation: float) -> FloatArray:
+    """Noisy bins (BINS,) without what noise of `deviation` explains; all zeros where it explains everything.
+
+    The run of bins whose sum stands out most is taken, and beyond it, to either side, whatever stands out when bins are
+    added up from the end. Within that, single bins below the deviation are zero.
+    """
+    n, sums = len(bins), np.concatenate([np.zeros(1), np.cumsum(bins)])
+    first, last = np.triu_indices(n)
+    clear = (sums[last + 1] - sums[first]) / np.sqrt(last + 1 - first)
+    best = int(np.argmax(clear))
+    if clear[best] < SURE_BINS * deviation:
+        return np.zeros(n)
+    least = SURE_TAIL * deviation * np.sqrt(np.arange(1, n + 1))
+    from_top, from_bottom = sums[1:] > least, np.cumsum(bins[::-1]) > least
+    top = int(np.argmax(from_top)) if from_top.any() else n
+    bottom = n - 1 - int(np.argmax(from_bottom)) if from_bottom.any() else -1
+    place = np.arange(n)
+    inside = (place >= min(first[best], top)) & (place <= max(last[best], bottom))
+    return np.where(inside & (bins > deviation), bins, 0.0)
 
 
 def deviation_of(l2_squared: int, rho: Rho) -> float:
@@ -98,24 +152,25 @@ def deviation_of(l2_squared: int, rho: Rho) -> float:
     return math.sqrt(l2_squared / (2 * float(rho)))
 
 
-def quantile(histogram: FloatArray, rings: Rings, part: float = QUANTILE) -> float:
-    """The upper end of the bin that holds the quantile of distances; the top where nothing stands out of the noise."""
-    above = np.cumsum(histogram)
+def quantile(distances: Distances, rings: Rings, part: float = QUANTILE) -> float:
+    """The upper end of the bin that holds the quantile of distances; half the top where nothing stands out."""
+    above = np.cumsum(distances.clear)
     if above[-1] <= 0:
-        return rings.top
+        return rings.top / 2
     place = int(np.searchsorted(above, (1 - part) * above[-1]))
     return float(rings.upper[min(place, BINS - 1)])
 
 
-def best_radius(histogram: FloatArray, rings: Rings, noise: float, n_features: int) -> float:
+def best_radius(distances: Distances, rings: Rings, noise: float, n_features: int) -> float:
     """The radius r that minimises what noise and clipping do to a mean: `noise` · r² + (E[(distance - r)₊])².
 
     `noise` is the squared length of the noise on a mean for a radius of 1, times a weight.
     """
-    upper, total = rings.upper, float(histogram.sum())
+    histogram, upper = distances.clear, rings.upper
+    total = float(histogram.sum())
     least = MIN_RADIUS * math.sqrt(n_features)
     if total <= 0:
-        return max(rings.top, least)
+        return max(rings.top / 2, least)
     excess = np.maximum(rings.middles[None, :] - upper[:, None], 0.0)
     clipped = (excess * histogram).sum(axis=1) / total
     loss = noise * upper**2 + clipped**2

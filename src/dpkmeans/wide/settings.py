@@ -16,6 +16,13 @@ MAX_CLUSTERS = 2**12  # Ward's rule compares all pairs
 
 BINS = 48  # of distances, sixth-octaves: eight octaves down from the largest distance
 BINS_PER_OCTAVE = 6
+SURE_BINS = 3.5  # deviations by which a run of bins stands out; where there is noise alone, one does in 4 % of looks
+SURE_TAIL = 3.0  # the same of bins added up from an end
+NEW_FORGET, START_FORGET, STEP_FORGET = (
+    16.0,
+    4.0,
+    1.3,
+)  # by how much less the distances of the look before count, as they change
 PRODUCT_NORM = 2**13  # of a record in a covariance: 7 · 2^26 · 2^33 records stay below 2^62
 DIAGONAL, OFF_DIAGONAL = 5, 7  # integer weights with 49 <= 2 · 25, next to 1 and √2: the Frobenius norm, nearly
 DIRECTION_BITS = 15  # of an entry of a direction; products with grid points below 2^20 stay below 2^53
@@ -37,7 +44,11 @@ class Split:
 
 MEAN_SHARE = 0.03
 MEAN_SPLIT = Split(0.75, 0.25, 0.0, 0.0)
+MEAN_AGAIN_SPLIT = Split(1.0, 0.0, 0.0, 0.0)
 DISTANCE_SHARE = 0.02
+MEAN_ROUNDS = 3  # looks at mean and distances more, in bounds that are far too wide
+MEAN_NOISE = 0.6  # of the distances from a mean: it is asked for again where its noise is more,
+MEAN_GAIN = 0.5  # and at most this part of the radius it was clipped to: then the next radius is much smaller
 COVARIANCE_SHARE = 0.11
 SUBSPACE_DISTANCE_SHARE = 0.01
 START_SHARE = 0.26
@@ -72,6 +83,8 @@ WEAK_SIGNAL = 2.0  # below it the release warns
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 STEPS = 12  # 7 lose up to 20 %, 20 gain nothing
+MEAN_STEPS = 2, 8  # at least and at most, where the signal is enough for one cluster alone
+MEAN_STEP_NOISE = 0.55  # of the radius: so much noise may one of these steps add, so that the next radius is smaller
 STEP_RADIUS_NOISE = 0.5  # the same in the steps
 WHOLE_RADIUS_NOISE = 2.0  # the same where all features are searched: fewer features, less noise in a residual
 STEP_GROWTH = 1.15  # of rho from step to step: later ones are nearer the end

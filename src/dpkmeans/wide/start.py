@@ -9,17 +9,30 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
-from dpkmeans.wide.releases import Desk, Seen, Sight, best_radius, noise_of_means, shrunk
-from dpkmeans.wide.settings import OVERSEEDING, SPLIT_OFFSET, START_RADIUS_NOISE, START_SPLIT, SWAP_COST, SWAP_ROUNDS
+from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, best_radius, noise_of_means, shrunk
+from dpkmeans.wide.settings import (
+    OVERSEEDING,
+    SPLIT_OFFSET,
+    START_FORGET,
+    START_RADIUS_NOISE,
+    START_SPLIT,
+    SWAP_COST,
+    SWAP_ROUNDS,
+)
 from dpkmeans.wide.ward import Merged, cheapest_pair, join, merge_to
 
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """Released centres (m, p), relative to the origin, with noisy weights (m,): more than the clusters asked for."""
+    """Released centres (m, p), relative to the origin, with noisy weights (m,): more than the clusters asked for.
+
+    The noise of a weighted sum of residuals has `deviation` in each coordinate, that of a weight `count_deviation`.
+    """
 
     centres: FloatArray
     weights: FloatArray
+    deviation: float = 0.0
+    count_deviation: float = 0.0
 
     def merged_to(self, k: int) -> Merged:
         """k of them, by Ward's rule."""
@@ -36,7 +49,7 @@ def schedule(k: int) -> list[int]:
 
 
 def find_seeds(
-    desk: Desk, sight: Sight, scales: FloatArray, histogram: FloatArray, n_records: float, k: int, rho: Rho
+    desk: Desk, sight: Sight, scales: FloatArray, distances: Distances, n_records: float, k: int, rho: Rho
 ) -> Seeds:
     """Spend `rho` on about log2(1.5 k) + 4 releases, each in proportion to its number of centres."""
     sizes, p = schedule(k), len(scales)
@@ -45,7 +58,7 @@ def find_seeds(
     for i, size in enumerate(sizes):
         part = rho.share(size / sum(sizes))
         noise = START_RADIUS_NOISE * noise_of_means(START_SPLIT, part, size, p, n_records)
-        radius = best_radius(histogram, sight.rings, noise, p)
+        radius = best_radius(distances, sight.rings, noise, p)
         seen = desk.look(sight, centres, radius, START_SPLIT, part, f"start {i + 1} of {len(sizes)}")
         moved = move(seen)
         if i + 1 == len(sizes):
@@ -55,7 +68,7 @@ def find_seeds(
         else:
             chosen = np.argsort(-seen.costs, kind="stable")[: sizes[i + 1] - size]
             centres = _with_splits(moved, _offsets(seen.costs, seen.sizes), chosen, scales, rng)
-        histogram = seen.histogram
+        distances = distances.taking_in(seen.bins, seen.bin_deviation, START_FORGET)
     return _kept(moved, seen, k)
 
 
@@ -107,4 +120,4 @@ def _kept(centres: FloatArray, seen: Seen, k: int) -> Seeds:
     for i in np.argsort(seen.counts, kind="stable").tolist():
         if seen.counts[i] < seen.count_deviation and np.count_nonzero(kept) > k:
             kept[i] = False
-    return Seeds(centres[kept], seen.sizes[kept])
+    return Seeds(centres[kept], seen.sizes[kept], seen.deviation, seen.count_deviation)

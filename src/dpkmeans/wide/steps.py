@@ -15,8 +15,8 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
-from dpkmeans.wide.releases import Desk, Sight, best_radius, noise_of_means, shrunk
-from dpkmeans.wide.settings import STEP_GROWTH, STEP_RADIUS_NOISE, STEP_SPLIT, STEPS, WHOLE_RADIUS_NOISE
+from dpkmeans.wide.releases import Desk, Distances, Sight, best_radius, noise_of_means, shrunk
+from dpkmeans.wide.settings import STEP_GROWTH, STEP_RADIUS_NOISE, STEP_SPLIT, WHOLE_RADIUS_NOISE
 from dpkmeans.wide.subspace import Subspace
 
 
@@ -52,36 +52,45 @@ def parts_of(measured: FloatArray, subspace: Subspace | None) -> list[tuple[Floa
     return [(inside, p), (measured - inside, d - p)]
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How many steps, how soon distances are forgotten, about how many records there are, and what to spend in all."""
+
+    number: int
+    forget: float
+    n_records: float
+    rho: Rho
+
+
 @dataclass(frozen=True, eq=False)
 class End:
-    """Where the steps ended: centres (K, d) relative to the origin, noisy sizes (K,), and how far each step moved."""
+    """Where the steps ended: centres (K, d) relative to the origin, noisy sizes (K,), and how far each step moved.
+
+    `deviations` (K,) are of the noise in a coordinate of an estimate, on average; `size_deviation` is that of a size.
+    """
 
     centres: FloatArray
     sizes: FloatArray
+    deviations: FloatArray
+    size_deviation: float
     moves: tuple[float, ...]
 
 
 def refine(
-    desk: Desk,
-    sight: Sight,
-    start: FloatArray,
-    subspace: Subspace | None,
-    histogram: FloatArray,
-    n_records: float,
-    rho: Rho,
+    desk: Desk, sight: Sight, start: FloatArray, subspace: Subspace | None, distances: Distances, steps: Steps
 ) -> End:
-    """Spend all of `rho` on steps from `start` (K, d), relative to the origin."""
-    centres, filters, left = start, None, rho
+    """Spend all that there is on steps from `start` (K, d), relative to the origin."""
+    centres, filters, left = start, None, steps.rho
     k, d = start.shape
-    weights = [math.pow(STEP_GROWTH, i) for i in range(STEPS)]
+    growth = [math.pow(STEP_GROWTH, i) for i in range(steps.number)]
     weight = WHOLE_RADIUS_NOISE if subspace is None else STEP_RADIUS_NOISE
     moves, counted, precision = [], np.zeros(k), 0.0
-    for i in range(STEPS):
-        part = left.share(weights[i] / sum(weights[i:])) if i + 1 < STEPS else left
+    for i in range(steps.number):
+        part = left.share(growth[i] / sum(growth[i:])) if i + 1 < steps.number else left
         left -= part
-        noise = weight * noise_of_means(STEP_SPLIT, part, k, d, n_records)
-        radius = best_radius(histogram, sight.rings, noise, d)
-        seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {STEPS}")
+        noise = weight * noise_of_means(STEP_SPLIT, part, k, d, steps.n_records)
+        radius = best_radius(distances, sight.rings, noise, d)
+        seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {steps.number}")
         counted += seen.counts / seen.count_deviation**2  # all steps count: sizes hardly change from one to the next
         precision += 1 / seen.count_deviation**2
         sizes = np.maximum(counted / precision, max(1 / math.sqrt(precision), 1.0))
@@ -93,5 +102,6 @@ def refine(
             filters = [f.taking_in(m, variance) for f, (m, _) in zip(filters, measured, strict=True)]
         before, centres = centres, np.asarray(sum(f.centre for f in filters))
         moves.append(float(np.sqrt(np.mean(((centres - before) ** 2).sum(axis=1)))))
-        histogram = seen.histogram
-    return End(centres, sizes, tuple(moves))
+        distances = distances.taking_in(seen.bins, seen.bin_deviation, steps.forget)
+    noisy = np.asarray(sum(f.n_features * f.variance for f in filters or []))
+    return End(centres, sizes, np.sqrt(noisy / d), 1 / math.sqrt(precision), tuple(moves))
