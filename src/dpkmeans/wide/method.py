@@ -12,6 +12,7 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.core.intervals import CENTROID_DEVIATION, SIZE_DEVIATION
 from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
 from dpkmeans.engines.block_engine import MAX_RECORDS
@@ -28,6 +29,7 @@ from dpkmeans.wide.queries import Covariance, Rings
 from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, deviation_of, quantile, shrunk
 from dpkmeans.wide.settings import (
     COVARIANCE_SHARE,
+    DEVIATIONS,
     DISTANCE_SHARE,
     GROUP_QUANTILE,
     GROUPING,
@@ -42,15 +44,17 @@ from dpkmeans.wide.settings import (
     MEAN_SPLIT,
     MEAN_STEP_NOISE,
     MEAN_STEPS,
+    MIN_CLEAR_SIZE,
     MIN_DIRECTIONS,
     MIN_SIGNAL,
     RANDOM_DIRECTIONS,
     RESIDUAL_DISTANCE_SHARE,
     ROOM,
+    SIZE_DEVIATIONS,
+    START_FORGET,
     START_SHARE,
     START_SHARE_ALONE,
     START_SHARE_WHOLE,
-    START_FORGET,
     STEP_FORGET,
     STEPS,
     SUBSPACE_DISTANCE_SHARE,
@@ -151,8 +155,7 @@ class _Fit:
             "moves": [move * scale for move in found.moves],
             "synopsis": self.name,
             "points": len(parts.weights),
-            "centroid_deviation": (found.deviations * scale).tolist(),
-            "size_deviation": found.size_deviations.tolist(),
+            **self._deviations(found, end.certificate.sizes),
         }
         return Outcome(
             end.centroids,
@@ -163,6 +166,24 @@ class _Fit:
             sizes=end.certificate.sizes,
             certificate=end.certificate,
         )
+
+    def _deviations(self, found: _Found, sizes: FloatArray) -> dict[str, object]:
+        """How far noise moves centroids, (k, d) in units of the data, and sizes, (k,).
+
+        Centroids beside the heaviest share its records with it in a way that nothing tells, and a cluster whose size
+        does not stand out may be none: their means may be anywhere.
+        """
+        moved, counted = np.zeros(self.k), np.zeros(self.k)
+        moved[: len(found.centres)], counted[: len(found.centres)] = found.deviations / GRID, found.size_deviations
+        beside = np.arange(self.k) >= len(found.centres)
+        beside[int(np.argmax(sizes))] |= beside.any()
+        anywhere = beside | (sizes < MIN_CLEAR_SIZE * counted)
+        box, unit = self.engine.bounds.unit_box, self.engine.bounds.unit
+        places = np.where(anywhere[:, None], box, DEVIATIONS * moved[:, None]) * unit
+        return {
+            CENTROID_DEVIATION: places.tolist(),
+            SIZE_DEVIATION: np.where(beside, sizes.max(), SIZE_DEVIATIONS * counted).tolist(),
+        }
 
     @property
     def _desk(self) -> Desk:
@@ -260,7 +281,7 @@ class _Fit:
         d, n = self.engine.n_features, middle.n_records
         if d <= MAX_WHOLE_FEATURES:
             return None
-        p = max(MIN_DIRECTIONS, min(self.k - 1, MAX_DIRECTIONS))
+        p = min(max(MIN_DIRECTIONS, min(self.k - 1, MAX_DIRECTIONS)), d)
         part, generator = self.total.share(COVARIANCE_SHARE), self.rng.generator
         noise = math.sqrt(2 * d) * deviation_of(1, part)
         if noise * min(self.k, TYPICAL_CLUSTERS) / n >= RANDOM_DIRECTIONS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MANY_FEATURES = 21  # with fewer, pure epsilon is often ahead on small sets: docs/many-features.md
+MANY_FEATURES = 11  # with fewer, pure epsilon is often ahead: docs/many-features.md
 MAX_FEATURES = 2**13  # so that squared distances of grid points, at most d · 2^40, are exact in float64
 MAX_CLUSTERS = 2**12  # Ward's rule compares all pairs
 
@@ -90,3 +90,8 @@ WHOLE_RADIUS_NOISE = 2.0  # the same where all features are searched: fewer feat
 STEP_GROWTH = 1.15  # of rho from step to step: later ones are nearer the end
 GROUP_QUANTILE = 0.5  # of distances from the start, as the radius in that choice
 GROUPING = 0.3  # weight of noise against the cost of merged clusters in the choice of groups
+
+# --- intervals -------------------------------------------------------------------------------------------------------
+
+DEVIATIONS, SIZE_DEVIATIONS = 1.25, 1.25  # times the known noise, for what shrinking and clipping add
+MIN_CLEAR_SIZE = 3.0  # deviations; a smaller cluster may be anywhere
