@@ -39,6 +39,7 @@ from dpkmeans.wide.settings import (
     MEAN_AGAIN_SPLIT,
     MEAN_GAIN,
     MEAN_NOISE,
+    MEAN_RADIUS_NOISE,
     MEAN_ROUNDS,
     MEAN_SHARE,
     MEAN_SPLIT,
@@ -47,6 +48,7 @@ from dpkmeans.wide.settings import (
     MIN_CLEAR_SIZE,
     MIN_DIRECTIONS,
     MIN_SIGNAL,
+    MIN_SIGNAL_OF_TWO,
     RANDOM_DIRECTIONS,
     RESIDUAL_DISTANCE_SHARE,
     ROOM,
@@ -56,10 +58,12 @@ from dpkmeans.wide.settings import (
     START_SHARE_ALONE,
     START_SHARE_WHOLE,
     STEP_FORGET,
+    STEP_RADIUS_NOISE,
     STEPS,
     SUBSPACE_DISTANCE_SHARE,
     TYPICAL_CLUSTERS,
     WEAK_SIGNAL,
+    WHOLE_RADIUS_NOISE,
 )
 from dpkmeans.wide.start import Seeds, find_seeds
 from dpkmeans.wide.steps import Steps, refine
@@ -140,7 +144,7 @@ class _Fit:
         """Everything in its order."""
         middle, d = self._middle(), self.engine.n_features
         signal = middle.n_records * math.sqrt(2 * float(self.total)) / math.sqrt(d)
-        clusters = max(min(self.k, int(signal / MIN_SIGNAL)), 1)
+        clusters = min(self.k, int(signal / MIN_SIGNAL)) if signal >= MIN_SIGNAL_OF_TWO else 1
         found = self._one(middle, signal) if clusters == 1 else self._several(middle, clusters)
         self._warn(signal / self.k, d)
         bounds, scale = self.engine.bounds, self.engine.bounds.longest_side / GRID
@@ -193,7 +197,7 @@ class _Fit:
         """One mean, where the signal is too weak for more. The noise of a step is its radius times √steps/signal."""
         d, (least, most) = self.engine.n_features, MEAN_STEPS
         number = min(max(int((MEAN_STEP_NOISE * signal) ** 2), least), most)
-        steps = Steps(number, START_FORGET, middle.n_records, self.ledger.remaining_rho)
+        steps = Steps(number, MEAN_RADIUS_NOISE, START_FORGET, middle.n_records, self.ledger.remaining_rho)
         end = refine(self._desk, middle.sight, np.zeros((1, d)), None, middle.distances, steps)
         parts = Parts(np.zeros((1, d)), end.sizes, np.zeros(1, np.int64))
         return _Found(end.centres, parts, end.deviations, np.array([end.size_deviation]), end.moves, 0, 1)
@@ -215,7 +219,8 @@ class _Fit:
         radius = quantile(residuals, middle.rings, GROUP_QUANTILE)
         step, p = (1.0, d) if subspace is None else (subspace.step, len(subspace.directions))
         groups = group(found, GROUPING * d * (radius / step) ** 2 / (2 * float(self.total)) / n)
-        steps = Steps(STEPS, STEP_FORGET, n, self.ledger.remaining_rho)
+        weight = WHOLE_RADIUS_NOISE if subspace is None else STEP_RADIUS_NOISE
+        steps = Steps(STEPS, weight, STEP_FORGET, n, self.ledger.remaining_rho)
         end = refine(self._desk, middle.sight, lifted(groups.centres), subspace, residuals, steps)
         share = found.weights / groups.weights[groups.member]
         centres = end.centres[groups.member] + lifted(found.centres - groups.centres[groups.member])
@@ -269,7 +274,7 @@ class _Fit:
                 f"count, which cost rho={self.ledger.booked_rho(part)}.",
                 hint="Ask for fewer clusters with {n_clusters}.",
             )
-        return n
+        return max(n, min(seen.count_deviation, float(MAX_RECORDS)))  # a mean is not divided by less than is known
 
     def _moved(self, origin: IntArray, seen: Seen, n: float) -> IntArray:
         """The origin moved by the noisy mean, as far as that stands out of its noise, in the box."""

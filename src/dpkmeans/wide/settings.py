@@ -77,7 +77,8 @@ SPLIT_OFFSET = 0.2  # of a cluster's root mean square distance; 0.6 and 1 fail
 SWAP_ROUNDS = 3
 SWAP_COST = 0.3  # a merge may cost so much of the cost of the centre that is split for it
 START_RADIUS_NOISE = 0.5  # weight of noise against clipping in the choice of a radius, in the start
-MIN_SIGNAL = 3.5  # N / (clusters · σ · √d): with less, fewer clusters explain more
+MIN_SIGNAL = 2.5  # N / (clusters · σ · √d): with less, fewer clusters explain more
+MIN_SIGNAL_OF_TWO = 7.0  # N / (σ · √d): with less, one mean explains as much
 WEAK_SIGNAL = 2.0  # below it the release warns
 
 # --- the steps -------------------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ MEAN_STEPS = 2, 8  # at least and at most, where the signal is enough for one cl
 MEAN_STEP_NOISE = 0.55  # of the radius: so much noise may one of these steps add, so that the next radius is smaller
 STEP_RADIUS_NOISE = 0.5  # the same in the steps
 WHOLE_RADIUS_NOISE = 2.0  # the same where all features are searched: fewer features, less noise in a residual
+MEAN_RADIUS_NOISE = 0.15  # the same where there is one mean
 STEP_GROWTH = 1.15  # of rho from step to step: later ones are nearer the end
 GROUP_QUANTILE = 0.5  # of distances from the start, as the radius in that choice
 GROUPING = 0.3  # weight of noise against the cost of merged clusters in the choice of groups

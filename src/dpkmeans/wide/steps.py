@@ -16,7 +16,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
 from dpkmeans.wide.releases import Desk, Distances, Sight, best_radius, noise_of_means, shrunk
-from dpkmeans.wide.settings import STEP_GROWTH, STEP_RADIUS_NOISE, STEP_SPLIT, WHOLE_RADIUS_NOISE
+from dpkmeans.wide.settings import STEP_GROWTH, STEP_SPLIT
 from dpkmeans.wide.subspace import Subspace
 
 
@@ -54,9 +54,13 @@ def parts_of(measured: FloatArray, subspace: Subspace | None) -> list[tuple[Floa
 
 @dataclass(frozen=True)
 class Steps:
-    """How many steps, how soon distances are forgotten, about how many records there are, and what to spend in all."""
+    """How many steps on about how many records, and what to spend in all.
+
+    `radius_noise` weighs noise against clipping in the choice of a radius; `forget` says how soon distances are old.
+    """
 
     number: int
+    radius_noise: float
     forget: float
     n_records: float
     rho: Rho
@@ -83,12 +87,11 @@ def refine(
     centres, filters, left = start, None, steps.rho
     k, d = start.shape
     growth = [math.pow(STEP_GROWTH, i) for i in range(steps.number)]
-    weight = WHOLE_RADIUS_NOISE if subspace is None else STEP_RADIUS_NOISE
     moves, counted, precision = [], np.zeros(k), 0.0
     for i in range(steps.number):
         part = left.share(growth[i] / sum(growth[i:])) if i + 1 < steps.number else left
         left -= part
-        noise = weight * noise_of_means(STEP_SPLIT, part, k, d, steps.n_records)
+        noise = steps.radius_noise * noise_of_means(STEP_SPLIT, part, k, d, steps.n_records)
         radius = best_radius(distances, sight.rings, noise, d)
         seen = desk.look(sight, centres, radius, STEP_SPLIT, part, f"step {i + 1} of {steps.number}")
         counted += seen.counts / seen.count_deviation**2  # all steps count: sizes hardly change from one to the next
