@@ -53,3 +53,10 @@ class Watched:
 
     def close(self) -> None:
         self.context.close()
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core has to say about a page: the rule and the first element that breaks it."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]

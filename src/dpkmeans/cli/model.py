@@ -99,24 +99,33 @@ def show(
     return DONE
 
 
-def report(model: ModelFile, /, *, out: Path = Path("report.html"), json: Json = False) -> None:
+def report(
+    model: ModelFile, /, *, out: Path = Path("report.html"), page: Path | None = None, json: Json = False
+) -> None:
     """Write a report (HTML) about a model file. Needs no records.
 
-    Example: dpkmeans report model.json --out report.html
+    Example: dpkmeans report model.json --out report.html --page explore.html
 
     Parameters
     ----------
     out:
         Where to write the report.
+    page:
+        Also write a page on which to explore the released synopsis, and link to it from the report.
     """
     from dpkmeans.core.release import Release
 
-    check_outputs(out, inputs=(model,))
+    check_outputs(out, page, inputs=(model,))
     from dpkmeans.report import require, write_report
+    from dpkmeans.report.explorer import synopsis_in, write_explorer
 
     require()
     release = Release.load(model)
-    write_report(release, out)
+    if page is not None:
+        with output.status(f"Computing the page {page}"):
+            write_explorer(synopsis_in(release), page, release.n_clusters)
+        output.note(f"The page is in {page}")
+    write_report(release, out, page)
     output.note(f"The report is in {out}")
     if json:
         output.print_json({"report": str(out), "guarantee": release.guarantee.label, "bytes": out.stat().st_size})

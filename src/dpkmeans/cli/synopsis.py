@@ -33,11 +33,13 @@ from dpkmeans.cli.options import (
     UnitOptions,
 )
 from dpkmeans.cli.places import reserved, save
+from dpkmeans.core.rounding import number
 from dpkmeans.engines.limits import check_memory
 from dpkmeans.errors import MethodError
 from dpkmeans.storage.outputs import is_stdout
 
 if TYPE_CHECKING:
+    from dpkmeans.synopsis.kmeans import Explored
     from dpkmeans.synopsis.synopsis import Synopsis
 
 MAX_VALUES_OF_K = 1000
@@ -152,6 +154,7 @@ def explore(
     *,
     k: Annotated[str, Parameter(name=["--k", "-k"])] = "2:20",
     out: Path | None = None,
+    page: Path | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -159,7 +162,7 @@ def explore(
 
     A small cost and a silhouette near 1 are good. Both are computed on the synopsis, not on the records.
 
-    Example: dpkmeans explore visits.synopsis.json --k 2:20
+    Example: dpkmeans explore visits.synopsis.json --k 2:20 --page explore.html
 
     Parameters
     ----------
@@ -169,16 +172,22 @@ def explore(
         Numbers of clusters: 2:20 for 2 to 20, or separated by commas, as in 3,5,8.
     out:
         For a single k: write a model with that many clusters to this file (JSON).
+    page:
+        Write a page (HTML) on which anyone can choose k from 2 to 20 and watch the clusters form, offline.
     """
     from dpkmeans.synopsis.synopsis import Synopsis
 
     wanted = _numbers(k)
     if out is not None and len(wanted) != 1:
         raise MethodError("--out writes one model, so --k must be one number, as in --k 5.")
-    check_outputs(out, inputs=(file,))
+    check_outputs(out, page, inputs=(file,))
     refuse_existing(out, force=force)
+    if page is not None:
+        from dpkmeans.report import require
+
+        require()
     loaded = Synopsis.load(file)
-    found = loaded.explore(wanted)
+    found = loaded.explore(wanted) if page is None else _with_page(loaded, page, wanted)
     if out is not None:
         loaded.fit(wanted[0]).save(out)
         if is_stdout(out):
@@ -189,9 +198,20 @@ def explore(
         output.print_json(listed)
         return
     body = [
-        [str(f.k), f"{f.cost:.6g}", f"{f.silhouette:.3f}", f"{f.sizes[0]:.0f}", f"{f.sizes[-1]:.0f}"] for f in found
+        [str(f.k), number(f.cost), f"{f.silhouette:.3f}", f"{f.sizes[0]:,.0f}", f"{f.sizes[-1]:,.0f}"] for f in found
     ]
     output.print_table(["k", "cost", "silhouette", "largest", "smallest"], body)
+
+
+def _with_page(loaded: Synopsis, page: Path, wanted: list[int]) -> list[Explored]:
+    """Write the page; its numbers are those that the command prints, also for k that are not on it."""
+    from dpkmeans.report.explorer import write_explorer
+
+    with output.status(f"Computing the page {page}"):
+        rows = {row.k: row for row in write_explorer(loaded, page, wanted[0] if len(wanted) == 1 else 5)}
+    output.note(f"The page is in {page}")
+    more = loaded.explore([k for k in wanted if k not in rows])
+    return [rows[k] for k in wanted if k in rows] + more
 
 
 def _numbers(text: str) -> list[int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import os
 import re
 from importlib.resources import files
 from itertools import islice
 from os import PathLike
 from typing import Any
+from urllib.parse import quote
 
 from dpkmeans.core.conversion import pure_as_rho
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -26,6 +28,7 @@ from dpkmeans.core.readable import (
 )
 from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
+from dpkmeans.core.rounding import number
 from dpkmeans.core.unit import Row, Rows
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
@@ -40,9 +43,14 @@ MAX_CELLS = 3000  # of the table of centroids
 MAX_BOUNDS = 300  # rows
 
 
-def write_report(release: Release, path: str | PathLike[str]) -> None:
-    """Write the report, replacing an old one only when the new one is complete."""
-    write_text(path, render_report(release))
+def write_report(release: Release, path: str | PathLike[str], explorer: str | PathLike[str] | None = None) -> None:
+    """Write the report, replacing an old one only when the new one is complete; it links to an `explorer` page."""
+    link = (
+        None
+        if explorer is None
+        else quote(os.path.relpath(explorer, os.path.dirname(path) or os.curdir).replace(os.sep, "/"))
+    )
+    write_text(path, render_report(release, link))
 
 
 def require() -> None:
@@ -54,21 +62,23 @@ def require() -> None:
         raise FileError("A report needs jinja2 and matplotlib: pip install 'dpkmeans[report]'") from None
 
 
-def render_report(release: Release) -> str:
-    """The page as text. The same release gives the same page."""
+def render_report(release: Release, explorer: str | None = None) -> str:
+    """The page as text, with a link to an `explorer` page where there is one. The same release gives the same page."""
+    return render_page("report", {**_content(release), "explorer": explorer})
+
+
+def render_page(name: str, content: dict[str, Any]) -> str:
+    """A self-contained page: the template and the script of this name, and the style of all pages."""
     require()
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["short"] = lambda value: f"{value:.6g}"
-    style, script = _part("report.css"), _part("report.js")
-    return environment.from_string(_part("report.html.jinja")).render(
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        **_content(release),
+    environment.filters["number"] = number
+    environment.filters["count"] = lambda value: f"{value:,.0f}"
+    style, script = _part("report.css"), _part(f"{name}.js")
+    return environment.from_string(_part(f"{name}.html.jinja")).render(
+        style=Markup(style), script=Markup(script), style_hash=_hash(style), script_hash=_hash(script), **content
     )
 
 

@@ -54,7 +54,7 @@ class _Model:
     kind: str
     weight_deviation: float  # of the noise on the count of a cell
     parts: int  # points a cell
-    spacing: FloatArray  # (m, d), of cells around each point
+    spacing: FloatArray  # (m, 1) or (m, d): how far apart places are in which a point may lie
     step: RecentringStep | None
     step_epsilon: float
 
@@ -65,11 +65,14 @@ class _Model:
         points = WeightedPoints(certificate.points, certificate.weights)
         d, kind = points.points.shape[1], str(release.parameters.get("synopsis", ""))
         per_record = {spend.label: float(spend.epsilon) / release.guarantee.unit.records for spend in release.spends}
-        paid = next((per_record[label] for label in settings.INTERVAL_SPENDS if label in per_record), 1.0)
-        variance = 2.0 if kind == "grid" else cube_variance(d)
+        label = next((label for label in settings.INTERVAL_SPENDS if label in per_record), "")
+        paid = per_record.get(label, 1.0)
+        variance = 2.0 if label.endswith("counts") else cube_variance(d)
         parts = _parts(kind, len(points.points), d)
         deviation = math.sqrt(variance) / paid
-        spacing = _spacing(points, parts)
+        spacing = _spacing(points, parts) * settings.INTERVAL_PLACES
+        if kind == "tree":  # on a grid the next point lies along one feature, in a tree along all of them
+            spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(d)
         if kind == "hyperplanes":  # points are noisy means of residuals, clipped to a radius
             radius = release.bounds.unit_box * settings.INTERVAL_RADIUS
             radius = radius if certificate.step is None else certificate.step.bound[0]
@@ -130,7 +133,7 @@ class _Model:
         if self.kind == "hyperplanes":
             offsets = rng.standard_normal(places.shape) * self.spacing
         else:
-            offsets = rng.uniform(-0.5, 0.5, places.shape) * self.spacing * settings.INTERVAL_PLACES
+            offsets = rng.uniform(-0.5, 0.5, places.shape) * self.spacing
         return WeightedPoints(np.clip(places + offsets, 0.0, self.box), noisy)
 
     def _at_least(self, scale: FloatArray, size_scale: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -208,7 +208,14 @@ def explore(
     points: WeightedPoints, k: int, bounds: Bounds, rng: np.random.Generator, restarts: int = RESTARTS
 ) -> Explored:
     """What the synopsis says about `k` clusters; the cost is in squared units, after scaling."""
+    return explore_from_start(points, k, bounds, rng, restarts)[0]
+
+
+def explore_from_start(
+    points: WeightedPoints, k: int, bounds: Bounds, rng: np.random.Generator, restarts: int = RESTARTS
+) -> tuple[Explored, FloatArray]:
+    """What the synopsis says about `k` clusters, and the start (k, d) from which Lloyd's algorithm leads there."""
     filled = pad(points, k, bounds.unit_box, rng, None)
     end = to_fixed_point(filled, best_start(filled, k, rng, restarts))
-    sizes = tuple(sorted(end.sizes.tolist(), reverse=True))
-    return Explored(k, end.costs[-1] * bounds.longest_side**2, simplified_silhouette(filled, end), sizes)
+    sizes, cost = tuple(sorted(end.sizes.tolist(), reverse=True)), end.costs[-1] * bounds.longest_side**2
+    return Explored(k, cost, simplified_silhouette(filled, end), sizes), end.start

@@ -189,10 +189,11 @@ INTERVAL_PASSES = 60  # Lloyd passes of a run, at most
 INTERVAL_REST = 1e-7  # of the unit box; a smaller move ends a run
 INTERVAL_WEIGHTS = 1.5  # times the noise of counts (1 left the scales of weak signals 1.5 times too small)
 INTERVAL_PLACES = 1.5  # sides of a cell in which a point may lie (0.5 and 1 left them 2 and 1.5 times too small)
+INTERVAL_TREE_PLACES = 2.0  # over √d: the same in a tree
 INTERVAL_CLEAR = 1.0  # deviations of a count, below which a cell may be anywhere
 INTERVAL_RADIUS = 0.25  # of the unit box; to which residuals were clipped where the release does not say it
-INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.3), "tree": (1.7, 2.0), "hyperplanes": (3.6, 2.3)}  # coordinates, sizes
-INTERVAL_FACTORS = {"tree": (1.4, 1.5), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
+INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.9), "tree": (2.1, 2.6), "hyperplanes": (3.6, 2.9)}  # coordinates, sizes
+INTERVAL_FACTORS = {"tree": (1.6, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((2.3, -0.45, 0.4), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
 
 # #centroids-to-spare

@@ -1,0 +1,140 @@
+"""One self-contained page on a released synopsis: choose k, see clusters and costs, watch the strategies converge.
+
+The page computes everything from the released points, which it holds; it opens offline and makes no request.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkmeans._typing import FloatArray
+from dpkmeans.core.readable import shortened
+from dpkmeans.core.release import Release
+from dpkmeans.errors import MethodError
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.report.html import render_page
+from dpkmeans.storage.json_files import write_text
+from dpkmeans.synopsis.kmeans import Explored, explore_from_start
+from dpkmeans.synopsis.settings import ZONE_EPSILON
+from dpkmeans.synopsis.synopsis import Synopsis
+from dpkmeans.synopsis.weighted_points import WeightedPoints
+
+KS = range(2, 21)  # numbers of clusters on the slider
+SEED = 0  # of the starts: no secret is involved, and a page should not change when it is made again
+MAX_COLUMNS = 12  # of the table of clusters
+MAX_NUMBERS = 150_000  # that the page holds: four bytes each, a third more as text, stay below 1 MB
+CHOSEN = 5  # clusters at first, where a release does not say
+
+
+def write_explorer(synopsis: Synopsis, path: str | Path, chosen: int = CHOSEN) -> list[Explored]:
+    """Write the page, replacing an old one only when the new one is complete, and return its numbers."""
+    page, rows = _rendered(synopsis, chosen)
+    write_text(path, page)
+    return rows
+
+
+def synopsis_in(release: Release) -> Synopsis:
+    """The synopsis in the certificate of a release, as it can be explored."""
+    certificate = release.certificate
+    if certificate is None:
+        raise MethodError(
+            f"a release of {release.method} holds no synopsis to explore.", hint="Fit with {method='synopsis'}."
+        )
+    return Synopsis(
+        WeightedPoints(certificate.points, certificate.weights),
+        release.bounds,
+        release.guarantee,
+        release.spends,
+        release.epsilon_promised,
+        str(release.parameters.get("synopsis", "")),
+        release.feature_names,
+        release.schema,
+        release.delta,
+        release.rho_promised,
+    )
+
+
+def render_explorer(synopsis: Synopsis, chosen: int = CHOSEN) -> str:
+    """The page as text, with `chosen` clusters at first. The same synopsis gives the same page.
+
+    Its numbers are those of `synopsis.explore(range(2, 21), random_state=0)`. Guarantee: that of the synopsis.
+    """
+    return _rendered(synopsis, chosen)[0]
+
+
+def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
+    """The page, and the numbers in it."""
+    m, d = synopsis.data.points.shape
+    if m * (d + 1) > MAX_NUMBERS:
+        raise MethodError(
+            f"the synopsis has {m} points of {d} features, which is too much for one page.",
+            hint="Use dpkmeans explore without --page.",
+        )
+    rng = Randomness.of(SEED).generator
+    found = [explore_from_start(synopsis.data, k, synopsis.bounds, rng) for k in KS]
+    fits = m * (d + 1) + sum(start.size for _, start in found) <= MAX_NUMBERS
+    names = [shortened(name) for name in synopsis.feature_names or (f"feature {j}" for j in range(d))]
+    rows = [row for row, _ in found]
+    x, y = _widest(synopsis.data)
+    shown = min(d, MAX_COLUMNS)
+    content = {
+        "label": synopsis.guarantee.label,
+        "summary": synopsis.cost.statement(synopsis.guarantee),
+        "m": f"{m:,}",
+        "records": f"{synopsis.data.weights.sum():,.0f}",
+        "names": names,
+        "x": x,
+        "y": y,
+        "shown": shown,
+        "hidden": f"The first {shown} of {d} features." if d > shown else "",
+        "first": KS[0],
+        "last": KS[-1],
+        "chosen": min(max(chosen, KS[0]), KS[-1]),
+        "cost_unit": "squared units of the data" if synopsis.bounds.weights is None else "squared units, after scaling",
+        "rows": rows,
+        "data": _data(synopsis, names, found, shown, with_starts=fits),
+    }
+    return render_page("explorer", content), rows
+
+
+def _data(synopsis: Synopsis, names: list[str], found: list[Any], shown: int, *, with_starts: bool) -> dict[str, Any]:
+    """What the script reads: places in unit coordinates, as single-precision numbers in base 64."""
+    bounds = synopsis.bounds
+    return {
+        "names": names,
+        "points": _packed(synopsis.data.points),
+        "weights": _packed(synopsis.data.weights),
+        "lower": list(bounds.lower),
+        "unit": bounds.unit.tolist(),
+        "box": bounds.unit_box.tolist(),
+        "longest": bounds.longest_side,
+        "zone_epsilon": float(ZONE_EPSILON),
+        "shown": shown,
+        "first": KS[0],
+        "ks": [
+            {
+                "k": row.k,
+                "cost": row.cost,
+                "silhouette": row.silhouette,
+                "smallest": row.sizes[-1],
+                "start": _packed(start) if with_starts else None,
+            }
+            for row, start in found
+        ],
+    }
+
+
+def _packed(values: FloatArray) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+
+
+def _widest(points: WeightedPoints) -> tuple[int, int]:
+    """The two features over which the points spread most, in their own order; one twice where there is no other."""
+    middle = np.average(points.points, axis=0, weights=points.weights)
+    spread = np.average((points.points - middle) ** 2, axis=0, weights=points.weights)
+    first, second = sorted(np.argsort(-spread, kind="stable")[:2].tolist()) if len(spread) > 1 else (0, 0)
+    return int(first), int(second)
