@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -43,3 +46,16 @@ def test_the_bill_of_materials_lists_what_is_installed_without_addresses():
     assert "pytest" not in names
     assert all(component["version"] for component in bill["components"])
     assert "://" not in json.dumps(bill)
+
+
+def test_the_source_distribution_carries_what_its_tests_need(tmp_path):
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        carried = {name.partition("/")[2] for name in archive.getnames()}
+    needed = {"pyproject.toml", "Makefile", "mkdocs.yml", "README.md", "CHANGELOG.md"}
+    for folder in ("src", "tests", "benchmarks", "fuzz", "tools", "requirements", "proofs", "docs"):
+        files = (path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".json", ".txt", ".in"})
+        needed |= {path.relative_to(ROOT).as_posix() for path in files}
+    assert sorted(needed - carried) == []

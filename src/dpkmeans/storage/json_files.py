@@ -139,10 +139,13 @@ def _parse(source: Path, kind: str, raw: bytes) -> Any:
         deep = depth(value) > MAX_DEPTH
     except UnicodeDecodeError:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
+    except _Twice:
+        raise FileError(
+            f"{source} is damaged: a key stands twice in it. Give a {kind} file that dpkmeans wrote."
+        ) from None
     except (ValueError, RecursionError):
         raise FileError(
-            f"{source} is not a {kind} file, or it is damaged: it is not JSON, or a key stands twice. Give one that "
-            "dpkmeans wrote."
+            f"{source} is not a {kind} file, or it is damaged: it is not JSON. Give one that dpkmeans wrote."
         ) from None
     if deep:
         raise _foreign(source, kind)
@@ -174,11 +177,15 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 
+class _Twice(ValueError):
+    """A key stands twice in an object."""
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object with no key twice: readers differ in which of the two they believe."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise _Twice
     return found
 
 
