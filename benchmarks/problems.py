@@ -137,12 +137,14 @@ MADE_UP = {
 }
 
 
-def random_problem(seed: int, number: int) -> Workload:
-    """Problem `number` of a seed: 300 to 10^6 records, 1 to 100 features, 2 to 100 clusters, in a box of any width."""
+def random_problem(
+    seed: int, number: int, features: tuple[int, int] = (1, 100), most_numbers: int = MAX_NUMBERS
+) -> Workload:
+    """Problem `number` of a seed: 300 to 10^6 records, 2 to 100 clusters, in a box of any width."""
     rng = np.random.default_rng([seed, number])
-    d = int(np.exp(rng.uniform(0, np.log(100.99))))
+    d = int(np.exp(rng.uniform(np.log(features[0]), np.log(features[1] + 0.99))))
     k = int(np.exp(rng.uniform(np.log(2), np.log(100.99))))
-    most = min(10**6, MAX_NUMBERS // d, MAX_WORK // (30 * d * k))
+    most = min(10**6, most_numbers // d, MAX_WORK // (30 * d * k))
     n = int(np.exp(rng.uniform(np.log(300), np.log(most))))
     k = min(k, n // 20)
     sizes = rng.dirichlet(np.full(k, rng.choice([0.5, 2.0, 100.0])))

@@ -32,15 +32,16 @@ from dpkmeans.methods.base import Method
 from dpkmeans.methods.bounds_estimate import check_share, estimate_bounds
 from dpkmeans.methods.persons import UnitBudget, check_unit, schema_with_ids
 from dpkmeans.methods.registry import make_method
-from dpkmeans.privacy.accounts import LedgerLike, account_for, entered, promise_for, warn_of_delta
+from dpkmeans.privacy.accounts import LedgerLike, account_for, books_rho, entered, promise_for, warn_of_delta
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.schema_files import read_schema
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
-from dpkmeans.wide.choice import ByFeatures
+from dpkmeans.wide.choice import ByFeatures, are_many, known_features
 from dpkmeans.wide.method import gaussian
+from dpkmeans.wide.synopsis import GaussianSynopsis
 
 DEFAULT_METHOD = "synopsis"
 R = TypeVar("R", Release, Synopsis)
@@ -101,14 +102,17 @@ def run(request: FitRequest, X: Any) -> Fitted[Release]:
     1.0
     """
     with within_memory():
-        return _run(request, _method(request), X)
+        return _run(request, _method(request, X), X)
 
 
 def run_synopsis(request: FitRequest, X: Any) -> Synopsis:
     """Make a synopsis of the records `X`, shape (n, d), in place of a fit; see `make_synopsis`."""
     counted(request.n_records)  # refuses what is no number
+    work: _Work[Synopsis] = _SynopsisAlone(request.n_records)
+    if (request.delta is not None or request.rho is not None) and _many_features(request, X):
+        work = GaussianSynopsis(gaussian(n_records=request.n_records).n_records)
     with within_memory():
-        return _run(request, _SynopsisAlone(request.n_records), X).release
+        return _run(request, work, X).release
 
 
 class _Work(Protocol[R_co]):
@@ -189,15 +193,18 @@ def _opened(request: FitRequest, X: Any, schema: Schema | None, budget: UnitBudg
     return replace(opened, named=schema is not None or columns is not X)
 
 
-def _method(request: FitRequest) -> Method:
+def _method(request: FitRequest, X: Any) -> Method:
     names = ("step_epsilon", "release_epsilon", "init", "max_iter", "n_records")
     options = {name: getattr(request, name) for name in names}
     method = DEFAULT_METHOD if request.method is None else request.method
     if isinstance(method, str):
         made, promised = make_method(method, **options), request.delta is not None or request.rho is not None
-        if method != DEFAULT_METHOD or not promised or request.ledger is not None or as_unit(request.unit) != Row():
-            return made  # under a ledger, and for persons, a promise is turned into rho or pure epsilon beforehand
-        return ByFeatures(made, gaussian(n_records=request.n_records))
+        if method != DEFAULT_METHOD or not promised:
+            return made
+        many = gaussian(n_records=request.n_records)
+        if request.ledger is None and as_unit(request.unit) == Row():
+            return ByFeatures(made, many)
+        return many if _many_features(request, X) else made
     if not hasattr(method, "claim") or not hasattr(method, "run"):
         raise MethodError(
             f"must be a name or a method value; got {method!r}.",
@@ -208,6 +215,13 @@ def _method(request: FitRequest) -> Method:
     if given:
         raise MethodError(f"a method value carries its own {', '.join(given)}; set them there.")
     return method
+
+
+def _many_features(request: FitRequest, X: Any) -> bool:
+    """Whether Gaussian noise is the default where a promise is turned into rho before the records are opened."""
+    if request.bounds_epsilon is not None or not books_rho(request.ledger, request.dataset):
+        return False
+    return are_many(known_features(X, _schema(request), request.bounds, int(isinstance(request.unit, Person))))
 
 
 def _promise(request: FitRequest, work: _Work[Any]) -> Privacy | None:

@@ -6,19 +6,24 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
+from dpkmeans.core.unit import Person
 from dpkmeans.data.source import open_array
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BudgetError, TooFewRecordsError, WeakSignalWarning
-from dpkmeans.estimator import DPKMeans
+from dpkmeans.estimator import DPKMeans, make_synopsis
+from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import verify
 from dpkmeans.wide.geometry import public_ball
 from dpkmeans.wide.method import gaussian
@@ -242,3 +247,66 @@ def test_an_extreme_promise_gives_finite_centroids_or_a_clear_error(promise):
         assert np.isfinite(release.centroids).all()
         assert ((release.centroids >= 0) & (release.centroids <= 1)).all()
     assert refused is None or "larger" in refused
+
+
+def frame_of(X: np.ndarray, **columns: object) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(**columns)
+
+
+@weak
+@pytest.mark.parametrize(("d", "cap", "name"), [(12, 1e-6, "gaussian"), (5, 1e-6, "synopsis"), (12, None, "synopsis")])
+def test_the_default_under_a_ledger_is_the_one_without_it_where_its_cap_has_a_delta(tmp_path, d, cap, name):
+    X = blobs(800, d, 2)[0]
+    asked = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0, 1)}
+    kept = DurableLedger.create(tmp_path / "ledger.db")
+    kept.add("visits", Privacy.of(3.0, cap))
+    for ledger in ({"ledger": Ledger(3.0, delta=cap)}, {"ledger": kept, "dataset": "visits"}):
+        release = DPKMeans(2, **asked, **ledger).fit(X).release_
+        assert release.method == name
+        assert release.epsilon_spent <= 1.0
+    assert kept.dataset("visits").remaining.nano >= 0 if cap is None else kept.dataset("visits").remaining_rho.femto > 0
+
+
+@weak
+@pytest.mark.parametrize(("d", "name"), [(12, "gaussian"), (5, "synopsis")])
+def test_the_default_for_persons_is_that_for_rows(d, name):
+    people = frame_of(blobs(900, d, 2)[0], person=np.arange(900) // 3)
+    model = DPKMeans(2, epsilon=2.0, delta=1e-6, bounds=(0, 1), unit=Person("person", at_most=3)).fit(people)
+    assert model.release_.method == name
+    assert model.release_.guarantee.label == "proved"
+    assert model.release_.epsilon_spent <= 2.0
+    assert model.release_.n_clusters == 2
+
+
+@weak
+def test_a_synopsis_of_many_features_gives_any_k_and_its_costs_at_no_further_cost(tmp_path):
+    """Six places, far apart: k-means on the released points finds them, and more clusters gain little."""
+    X, places = blobs(20_000, 30, 6)
+    made = make_synopsis(X, 4.0, (0, 1), delta=1e-6, n_clusters=6, random_state=1, guarantee="none")
+    made.save(tmp_path / "synopsis.json")
+    again = Synopsis.load(tmp_path / "synopsis.json")
+    assert again.kind == "gaussian"
+    assert again.rho_spent == made.rho_spent > 0
+    assert again.epsilon_spent <= 4.0
+    costs = {row.k: row.cost for row in again.explore([2, 4, 6, 8], random_state=0)}
+    assert costs[2] > costs[4] > 5 * costs[6]
+    release = again.fit(6, random_state=0)
+    assert [verdict.statement for verdict in verify(release) if not verdict.holds] == []
+    apart = np.sqrt(((release.centroids[:, None] - places) ** 2).sum(axis=2))
+    assert sorted(apart.argmin(axis=1).tolist()) == [0, 1, 2, 3, 4, 5]
+    assert make_synopsis(X[:500, :5], 1.0, (0, 1), delta=1e-6).kind != "gaussian"
+
+
+@weak
+def test_intervals_hold_the_exact_means_of_clusters_that_stand_out():
+    """Of 180 coordinates about 1 % lie outside 95 % intervals that are a quarter wider than the noise; seeded."""
+    X, _ = blobs(20_000, 30, 6)
+    release = run(X, 6, Ledger(2.0, delta=1e-6), Randomness.with_seed(3))
+    found, labels = release.intervals(0.95), release.predict(X)
+    means = np.stack([X[labels == c].mean(axis=0) for c in range(6)])
+    inside = (found.lower <= means) & (means <= found.upper)
+    assert inside.mean() > 0.9
+    sizes = np.bincount(labels, minlength=6)
+    assert ((found.size_lower <= sizes) & (sizes <= found.size_upper)).all()
+    width = found.upper - found.lower
+    assert width.max() < 0.2  # and they say something

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from dpkmeans.core.privacy import Privacy
-from dpkmeans.errors import LargeDeltaWarning, MethodError, warn
+from dpkmeans.errors import DPKMeansError, LargeDeltaWarning, MethodError, warn
 from dpkmeans.privacy.durable.account import Account
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger, SpendListener
@@ -42,6 +42,22 @@ def warn_of_delta(delta: float, n_records: int | None) -> None:
         return
     hint = "Choose {delta} well below one over the number of records, such as {delta=1e-6}."
     warn(LargeDeltaWarning(why, parameter="delta", value=delta, hint=hint))
+
+
+def books_rho(ledger: LedgerLike, dataset: str | None) -> bool:
+    """Whether spends in rho can be booked: without a ledger, or in one whose cap is no pure epsilon.
+
+    A ledger or data set that is not there gives False here, and an error where its account is opened.
+    """
+    if ledger is None:
+        return True
+    if isinstance(ledger, Ledger):
+        return ledger.privacy is None or ledger.privacy.kind != "epsilon"
+    try:
+        durable = ledger if isinstance(ledger, DurableLedger) else DurableLedger(Path(ledger))
+        return dataset is not None and durable.dataset(dataset).privacy.kind != "epsilon"
+    except (DPKMeansError, TypeError):
+        return False
 
 
 def account_for(

@@ -75,6 +75,7 @@ ROOM = 1.5  # of the quantile: the half side of the box of projected records
 OVERSEEDING = 1.5  # centres per cluster before the last merge; 1.25 and 2 were worse
 SPLIT_OFFSET = 0.2  # of a cluster's root mean square distance; 0.6 and 1 fail
 SWAP_ROUNDS = 3
+SYNOPSIS_CLUSTERS = 2  # per cluster asked for, in a synopsis: three points a cluster, with signal for them
 SWAP_COST = 0.3  # a merge may cost so much of the cost of the centre that is split for it
 START_RADIUS_NOISE = 0.5  # weight of noise against clipping in the choice of a radius, in the start
 MIN_SIGNAL = 2.5  # N / (clusters · σ · √d): with less, fewer clusters explain more
