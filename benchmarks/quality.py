@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for those who run th
 
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.errors import WeakSignalWarning
+from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods.loop.initializers import SpherePacking
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="of the random problems; secret by default")
     options = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignalWarning)
+    warnings.simplefilter("ignore", NotConvergedWarning)
     if options.fresh or options.summary:
         run_fresh(options)
         return

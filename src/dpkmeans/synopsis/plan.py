@@ -73,7 +73,7 @@ def make_plan(
     tree_signal = max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * n_features)
     if not recentre or signal < (grid_signal if as_grid else tree_signal):
         spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0
-        tree = counted if deviation * settings.FEW_LEAVES > settings.MAX_OFFSET_DEVIATION else Tree(spare=spare)
+        tree = counted if deviation > settings.MAX_OFFSET_DEVIATION else Tree(spare=spare)
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:

@@ -49,8 +49,7 @@ MIN_WEIGHT = 1e-9  # records of a leaf, to divide by
 OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides; 1/3 if it were uniform
 
 # #counts-alone
-MAX_OFFSET_DEVIATION = 0.3  # half sides; where a mean has more noise, leaves are counted and nothing else (25 problems)
-FEW_LEAVES = 3  # leaves; on a tree, a mean of so large a part of all records
+MAX_OFFSET_DEVIATION = 0.3  # half sides; with a noisier mean of all, leaves are counted and nothing else (34 cells)
 COUNTED_SHAPE_SHARE = 0.7  # of ε, for the shape of a tree whose leaves are only counted (0.3, 0.5, 0.85 on 14 problems)
 
 # #hyperplanes
