@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -173,12 +174,13 @@ def show(ledger: LedgerFile, /, *, dataset: str | None = None, json: Json = Fals
     if entries:
         terms = Terms.read(entries[0].label, entries[0].dataset)
         states = {r.fit: f" ({r.state})" for r in history.reservations}
+        in_words = cache(lambda nano, kind: str(terms.amount(nano, kind)))
         rows = [
             [
                 str(e.number),
                 e.time,
                 e.kind + (states.get(e.fit, "") if e.kind.startswith("reserve") else ""),
-                str(terms.amount(e.nano, e.kind)),
+                in_words(e.nano, e.kind),
                 e.analyst,
                 unmarked(e.label),
             ]

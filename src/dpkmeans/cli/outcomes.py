@@ -135,4 +135,6 @@ def _show_own_warnings_only() -> None:
 
 def printable(message: str) -> str:
     """Without control characters, with which the content of a file could overwrite the terminal."""
+    if message.isprintable():
+        return message
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in message)

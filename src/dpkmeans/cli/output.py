@@ -102,7 +102,8 @@ def print_json(content: Any) -> None:
 def print_json_lines(content: dict[str, Any], name: str, lines: Iterable[Any]) -> None:
     """One JSON document on stdout, with a list under `name` that may be long: one line for each of `lines`."""
     head = json.dumps(content, allow_nan=False, indent=1).removesuffix("\n}")
-    rows = ",\n".join(f"  {json.dumps(line, allow_nan=False)}" for line in lines)
+    encode = json.JSONEncoder(allow_nan=False).encode
+    rows = ",\n".join(f"  {encode(line)}" for line in lines)
     sys.stdout.write(f'{head},\n "{name}": [\n{rows}\n ]\n}}\n')
 
 

@@ -25,7 +25,7 @@ def marked(label: str) -> str:
 
 def unmarked(label: str) -> str:
     """The label without its mark."""
-    found = _MARK.match(label)
+    found = _MARK.match(label) if label.endswith("]") else None
     return label if found is None else found["note"]
 
 

@@ -158,7 +158,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
-    """A connection to the ledger at `path`; one that can only look where the disk is read-only."""
+    """A connection to the ledger at `path`; one that can only look where the disk is read-only or full."""
     if not path.is_file():
         raise LedgerError(
             f"there is no ledger at {path}. Make one with: dpkmeans ledger create {path} --dataset NAME --cap 1.0"
@@ -166,17 +166,30 @@ def open_ledger(path: Path, patience: float) -> sqlite3.Connection:
     try:
         return patiently(lambda: _checked(path, "mode=rw"), patience)
     except sqlite3.OperationalError as error:
-        log = path.with_name(path.name + "-wal")
-        readable = os.access(path, os.R_OK) and not (log.exists() and log.stat().st_size)
-        if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or not readable:
+        if _code(error) not in _UNWRITABLE or not os.access(path, os.R_OK):
             raise
-        return _checked(path, "mode=ro&immutable=1")  # on a read-only disk: good for looking, not for spending
+        log = path.with_name(path.name + "-wal")
+        if not (log.exists() and log.stat().st_size):
+            return _checked(path, "mode=ro&immutable=1")
+        if not os.access(path, os.W_OK):
+            raise
+        # The index of a log that a writer left behind is made in memory, where there is no room for its file.
+        return patiently(lambda: _checked(path, "mode=rw", alone=True), patience)
 
 
-def _checked(path: Path, how: str) -> sqlite3.Connection:
-    """A connection to a ledger file; anything else is an error. An untrusted file runs no code."""
+_UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _checked(path: Path, how: str, *, alone: bool = False) -> sqlite3.Connection:
+    """A connection to a ledger file; anything else is an error. An untrusted file runs no code.
+
+    `alone` needs no file beside the ledger and its log, keeps others out, and can only look.
+    """
     connection = _connect(path, how)
     try:
+        if alone:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA query_only = ON")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         if application == APPLICATION and version_of(connection) > VERSION:
             raise LedgerError(f"{path} was written by a newer version of dpkmeans. Update dpkmeans to use it.")
@@ -275,7 +288,10 @@ def clear_errors(path: Path) -> Iterator[None]:
     else:
         return
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        raise LedgerError(f"{path} is read-only, so nothing can be spent. Give write permission to it and its folder.")
+        raise LedgerError(
+            f"{path} is read-only, so nothing can be spent. Give write permission to it and its folder, or free some "
+            "space where its disk is full."
+        )
     if code == sqlite3.SQLITE_FULL:
         raise LedgerError(f"the disk of {path} is full. Nothing was spent, and nothing was drawn. Free some space.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
