@@ -132,6 +132,37 @@ def test_the_examples_of_the_page_on_persons_run(tmp_path, monkeypatch, capsys):
     assert shown in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_ten_steps_of_the_officer_run(tmp_path, monkeypatch, capsys):
+    """First what the page has a curator do, then its ten commands, each of which must succeed and say what it found."""
+    from dpkmeans.cli.main import main
+
+    pytest.importorskip("cryptography")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(50, 9, (3000, 2)), columns=["east", "north"]).to_csv("visits.csv", index=False)
+    page = (DOCS / "officer.md").read_text("utf-8")
+    before = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0].replace("\\\n", " ")
+    for command in before.splitlines():
+        command += " --analyst grace" if command.startswith("dpkmeans fit") else ""
+        assert main(shlex.split(command.replace("0.5 --for", "1.5 --for"))[1:]) == 0, capsys.readouterr().err
+    commands, _ = examples_of(DOCS / "officer.md")
+    assert len(commands) == 10
+    said = []
+    for command in commands:
+        capsys.readouterr()
+        assert main(shlex.split(command)[1:]) == 0, (command, capsys.readouterr().err)
+        said.append(capsys.readouterr().out)
+    assert said[0].startswith("Proved: 1-differential privacy")
+    assert "who signed it (key " in said[1].splitlines()[-1]
+    assert "holds: it is signed by the key given" in said[2]
+    assert "holds: the ledger keeps its digest" in said[3]
+    assert "its entry in ledger.db. Only claimed: when" in said[3].splitlines()[-1]
+    assert "(the key given)" in said[4]
+    assert said[5].strip() in said[4]
+    assert "settled as spent: 0" in said[7]
+    assert "in eight of ten cases" in said[8]
+
+
 def documented() -> dict[str, Any]:
     """What a user calls: exported names, plots, and methods of the estimator and the synopsis."""
     import dpkmeans

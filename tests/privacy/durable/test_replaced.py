@@ -251,3 +251,18 @@ def test_the_chain_tells_of_a_spend_past_a_share(store):
     assert "passes the share of its analyst" in verify([*good, much]).why
     other = replace(last, analyst="alan").sealed(None)
     assert "passes the share of its analyst" in verify([*good, other]).why
+
+
+# --- a full disk ----------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_on_a_full_disk_can_be_read_and_not_spent_from(tmp_path):
+    """On a real file system of 400 kB, filled to the last byte; once with a log that a killed writer left behind."""
+    from benchmarks.chaos.ledger import _no_mount, full_disk
+
+    reason = _no_mount()
+    if reason is not None:
+        pytest.skip(reason)
+    outcome = full_disk(4)
+    assert outcome.kept
+    assert outcome.seen == {"read, and spending refused": 4}
