@@ -37,6 +37,7 @@ from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage.schema_files import read_schema
+from dpkmeans.storage.temporary import remove_abandoned
 from dpkmeans.synopsis.method import SynopsisMethod, as_synopsis, build, counted
 from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.wide.choice import ByFeatures, are_many, known_features
@@ -139,6 +140,7 @@ class _SynopsisAlone:
 
 
 def _run(request: FitRequest, work: _Work[R], X: Any) -> Fitted[R]:
+    remove_abandoned()
     request = replace(request, bounds=ball_of(request.bounds, request.max_norm, request.normalize))
     schema, unit = _schema(request), as_unit(request.unit)
     rng = Randomness.of(request.random_state)

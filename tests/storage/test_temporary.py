@@ -10,10 +10,12 @@ import tempfile
 
 import pytest
 
+from dpkmeans import DPKMeans
 from dpkmeans.storage.temporary import PREFIX, TemporaryFolder, remove_abandoned
 
 OWNER = """
 import sys, time
+from dpkmeans import DPKMeans
 from dpkmeans.storage.temporary import TemporaryFolder
 folder = TemporaryFolder()
 (folder.path / "records").write_text("private")
@@ -54,7 +56,7 @@ def test_a_folder_whose_process_was_killed_goes_with_the_next_one(place, owner):
     owner.kill()
     owner.wait()
     assert (folder / "records").exists()
-    TemporaryFolder()
+    DPKMeans(1, epsilon=1.0, bounds=(0, 1), method="blum").fit([[0.5], [0.6]])
     assert not folder.exists()
 
 
