@@ -101,8 +101,8 @@ def on_spark(kind: str) -> Callable[[int], Outcome]:
 PROMISE = "a typed error, and nothing that it computed is added up"
 FAULTS = (
     *(
-        Fault(f"a Dask worker with {kind}", PROMISE, on_dask(kind, False), times=2, short=0, cluster=True,
-              unavailable=why_no_dask)
+        Fault(f"a Dask worker with {kind}", PROMISE, on_dask(kind, False), times=2,
+              short=int(kind == "another kernel"), cluster=True, unavailable=why_no_dask)
         for kind in KINDS
     ),
     Fault("a Dask worker with another kernel beside a right one", "a typed error, or the right result",

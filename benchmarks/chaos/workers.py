@@ -213,12 +213,12 @@ SAID = "said after 15 seconds, then a typed error"
 NAMED = "a typed error that names the file"
 
 
-def _on_dask(name: str, promise: str, run: Callable[[int], Outcome], times: int) -> Fault:
-    return Fault(name, promise, run, times, short=0, cluster=True, unavailable=why_no_dask)
+def _on_dask(name: str, promise: str, run: Callable[[int], Outcome], times: int, short: int = 0) -> Fault:
+    return Fault(name, promise, run, times, short=short, cluster=True, unavailable=why_no_dask)
 
 
-def _on_spark(name: str, promise: str, run: Callable[[int], Outcome], times: int) -> Fault:
-    return Fault(name, promise, run, times, short=0, cluster=True, unavailable=why_no_spark)
+def _on_spark(name: str, promise: str, run: Callable[[int], Outcome], times: int, short: int = 0) -> Fault:
+    return Fault(name, promise, run, times, short=short, cluster=True, unavailable=why_no_spark)
 
 
 FAULTS = (
@@ -226,7 +226,7 @@ FAULTS = (
     _on_dask("one of two Dask workers is killed", "the right result", dask_struck(2, "kill a worker"), 8),
     _on_dask("the last Dask worker is killed", ENDS, dask_struck(1, "kill a worker"), 6),
     _on_dask("the only Dask worker stops, as a machine that hangs", ENDS, dask_struck(1, "stop a worker"), 4),
-    _on_dask("the Dask scheduler is killed", ENDS, dask_struck(1, "kill the scheduler"), 8),
+    _on_dask("the Dask scheduler is killed", ENDS, dask_struck(1, "kill the scheduler"), 8, short=1),
     _on_dask(
         "a Dask worker has too little memory", "named after three restarts, with what it needs", starved_dask_worker, 2
     ),
@@ -235,6 +235,6 @@ FAULTS = (
     _on_spark("a Spark master without a worker", SAID, no_spark_worker, 2),
     _on_spark("the Spark worker and its executor are killed", ENDS, spark_struck("worker"), 4),
     _on_spark("the Spark master is killed", ENDS, spark_struck("master"), 4),
-    _on_spark("no Spark master at the address", "a typed error in one line", absent_master, 4),
+    _on_spark("no Spark master at the address", "a typed error in one line", absent_master, 4, short=1),
     _on_spark("a damaged file on Spark", NAMED, damaged_on("spark"), 2),
 )
