@@ -19,8 +19,8 @@ from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import EngineError, MethodError
 
 _QUIET = {
-    # a worker lost many times is not the fault of the task that it ran
-    "distributed.scheduler.allowed-failures": 100,
+    # a worker lost a few times is not the fault of the task that it ran; one lost each time is
+    "distributed.scheduler.allowed-failures": 10,
     # Dask profiles itself all the time, which costs a tenth of a processor
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",

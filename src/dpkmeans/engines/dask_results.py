@@ -92,11 +92,16 @@ def check_code(client: Any) -> None:
     from dpkmeans.engines.same_code import asked_code, code_here
 
     answers: dict[str, Any] = {}
-    ask = threading.Thread(
-        target=lambda: answers.update(client.run(asked_code(), on_error="return")), daemon=True, name="dpkmeans-code"
-    )
-    ask.start()
-    ask.join(_ANSWER)
+
+    def ask() -> None:
+        try:
+            answers.update(client.run(asked_code(), on_error="return"))
+        except Exception:  # the cluster is lost, or the client was closed meanwhile: the next result says it
+            return
+
+    asking = threading.Thread(target=ask, daemon=True, name="dpkmeans-code")
+    asking.start()
+    asking.join(_ANSWER)
     for worker, found in dict(answers).items():
         if isinstance(found, BaseException):
             continue
