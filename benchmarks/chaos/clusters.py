@@ -72,7 +72,7 @@ class Case:
         self.records.mkdir()
         for i, part in enumerate(np.split(X, 6)):
             table = pa.table({f"x{j}": part[:, j] for j in range(3)})
-            parquet.write_table(table, self.records / f"part-{i}.parquet", row_group_size=500)
+            parquet.write_table(table, self.records / f"part-{i}.parquet", row_group_size=500, write_page_checksum=True)
         self.expected = DPKMeans(4, **OPTIONS).fit(X).cluster_centers_
         self.store = DurableLedger.create(self.folder / "ledger.db")
         self.store.add("visits", 1000.0)

@@ -190,7 +190,7 @@ def absent_master(times: int) -> Outcome:
 
 
 def damaged_on(engine: str) -> Callable[[int], Outcome]:
-    """A file whose bytes rot behind the footer, read by workers that are started here."""
+    """A file whose pages have checksums, and rot; read by workers that are started here."""
 
     def run(times: int) -> Outcome:
         tally, chance = Tally(), random.Random(1)
