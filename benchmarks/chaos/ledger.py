@@ -72,7 +72,7 @@ def killed_writers(times: int) -> Outcome:
         store.add("visits", Epsilon((WRITERS * SPENDS + 2 * times + 100) * ONE.nano))
         spends = SPENDS if times >= SPENDS else 20
         running = {_writer(store, folder, number, spends): number for number in range(WRITERS)}
-        deadline = time.monotonic() + 900
+        deadline = time.monotonic() + 1800
         while running and time.monotonic() < deadline:
             time.sleep(random.uniform(0.001, 0.03))
             if tally.runs < times:

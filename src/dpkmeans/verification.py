@@ -10,6 +10,7 @@ from dpkmeans.core.identity import Identity
 from dpkmeans.core.privacy import Loss
 from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
+from dpkmeans.privacy.durable.hash_chain import Verification
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.storage.identity import digest_of
 from dpkmeans.storage.keys import RELEASE, is_signed_by
@@ -71,33 +72,41 @@ def check_release(
             claimed.append("its entry in a ledger" if identity.fit else "what else was released (it names no ledger)")
         else:
             store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(ledger)
-            verdicts += reconcile(release, identity, store, key)
+            chain = store.verify(identity.head)
+            verdicts += reconcile(release, identity, store, chain, key)
             checked.append(f"its entry in {store.path.name}")
+            if key is None or chain.signer is None:
+                claimed.append(
+                    f"who wrote {store.path.name} ({'it is not signed' if chain.signer is None else 'no key'})"
+                )
         claimed.append("when it was made and by which version")
     claimed.append("that it was computed from the records as it says")
     return Checks(tuple(verdicts), tuple(checked), tuple(claimed))
 
 
-def reconcile(release: Release, identity: Identity, store: DurableLedger, key: str | None = None) -> list[Verdict]:
-    """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a chain that is intact.
+def reconcile(
+    release: Release, identity: Identity, store: DurableLedger, chain: Verification, key: str | None = None
+) -> list[Verdict]:
+    """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a `chain` that is intact.
 
     With a `key`, a signed ledger must be signed by it.
     """
-    signed = store.verify().signer is not None
-    chain = store.verify(identity.head, key if signed else None)
-    statement = "the chain of the ledger is intact and has the head that the release names"
-    found = [Verdict(statement + (", signed by the key given" if signed and key else ""), chain.intact)]
+    found = [Verdict("the chain of the ledger is intact and has the head that the release names", chain.intact)]
+    if key is not None and chain.signer is not None:
+        found.append(Verdict("the ledger is signed by the key given", chain.signer == key))
     known, unit = {d.name: d for d in store.datasets()}, release.guarantee.unit.name
     dataset = known.get(identity.dataset or "")
     history = None if dataset is None else store.history(dataset.name)
     entries = [] if history is None else [entry for entry in history.entries if entry.fit == identity.fit]
     digests = [entry.label for entry in entries if entry.kind == "release"]
     taken = [] if history is None else [r.amount for r in history.releases if r.fit == identity.fit]
+    kept_whole = dataset is not None and dataset.held.rho.femto > 0
+    charged = len(taken) == 1 and _same(release, taken[0], kept_whole)
     return [
         *found,
         Verdict("the ledger has its data set, per the same unit", dataset is not None and unit == dataset.unit),
         Verdict("the ledger has its fit", bool(entries)),
-        Verdict("the ledger charged what the release says it spent", len(taken) == 1 and _same(release, taken[0])),
+        Verdict("the ledger charged what the release says it spent", charged),
         Verdict("the ledger keeps its digest", digests == [identity.digest]),
     ]
 
@@ -117,14 +126,14 @@ def _check_signature(
         claimed.append("who made it (it is not signed)")
 
 
-def _same(release: Release, taken: Epsilon | Rho) -> bool:
-    """Whether the ledger took what the spends of a release add up to, or all that was promised and not less."""
+def _same(release: Release, taken: Epsilon | Rho, kept_whole: bool) -> bool:
+    """Whether the ledger took what the spends of a release add up to.
+
+    It is `kept_whole` where the data set may have kept all of a pure promise, as it does once rho is spent under a delta.
+    """
     cost = release.cost
     if isinstance(taken, Rho):
-        spent = sum((Loss.of(spend).in_rho().rho for spend in cost.spends), Rho(0))
-        pure = cost.privacy is not None and cost.privacy.kind == "epsilon"
-        promised = cost.privacy and (Loss(cost.privacy.pure).in_rho().rho if pure else cost.privacy.as_rho())
-        return taken == spent or (taken > spent and taken == promised)
+        return taken == sum((Loss.of(spend).in_rho().rho for spend in cost.spends), Rho(0))
     total = sum((spend.epsilon for spend in cost.spends), Epsilon(0))
-    whole = cost.privacy is not None and total < taken == cost.privacy.pure
+    whole = kept_whole and cost.privacy is not None and total < taken == cost.privacy.pure
     return not cost.in_rho and (taken == total or whole)

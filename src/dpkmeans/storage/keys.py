@@ -96,7 +96,7 @@ def is_signed_by(key: str, what: str, digest: str, value: str) -> bool:
     try:
         public = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(value), _message(what, digest))
-    except (InvalidSignature, ValueError):
+    except (InvalidSignature, ValueError, TypeError):
         return False
     return True
 

@@ -268,3 +268,38 @@ def test_the_version_in_the_head_of_a_file_cannot_be_changed_either(place, tmp_p
     (tmp_path / "model.json").write_text(json.dumps(wrapper | {"version": 3 if wrapper["version"] != 3 else 2}))
     with pytest.raises(FileError, match="says version"):
         Release.load(tmp_path / "model.json")
+
+
+# --- reconciling ----------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_reconciled_with_its_ledger_and_with_no_other(place, tmp_path, key):
+    release = Release.load(place / "model.json")
+    checks = check_release(release, key=key.public, ledger=place / "ledger.db")
+    assert checks.hold
+    assert checks.in_words().startswith("Checked: the certificate of convergence, the digest, the signature, its entry")
+    other = DurableLedger.create(tmp_path / "other.db", analyst="ada")
+    other.add("visits", 5.0)
+    cheaper = replace(release, spends=tuple(replace(s, parts=(Epsilon(1),)) for s in release.spends))
+    digest = digest_of(cheaper.to_dict())
+    forged = replace(cheaper, identity=replace(release.identity, digest=digest))
+    for wrong, ledger in ((release, other), (forged, place / "ledger.db")):
+        found = check_release(wrong, ledger=ledger)
+        statements = [v.statement for v in found.verdicts if not v.holds]
+        assert {"the ledger charged what the release says it spent", "the ledger keeps its digest"} <= set(statements)
+        assert any(claim.startswith("who wrote") for claim in found.claimed)
+
+
+def test_a_ledger_whose_fields_have_other_types_is_damaged_and_no_bug(place, tmp_path):
+    path = tmp_path / "ledger.db"
+    path.write_bytes((place / "ledger.db").read_bytes())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TRIGGER no_update")
+        connection.execute("UPDATE entries SET label = x'00ff' WHERE kind = 'key'")
+        connection.execute("UPDATE entries SET kind = x'00ff' WHERE number = 5")
+        connection.execute(BEFORE_3[2])
+    store = DurableLedger(path)
+    for look in (lambda: store.dataset("visits"), lambda: store.history(), store.head):
+        with pytest.raises(LedgerError):
+            look()
+    assert not store.verify().intact

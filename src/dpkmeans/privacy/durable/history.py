@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.rho import Rho
+from dpkmeans.errors import LedgerError
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry
 from dpkmeans.privacy.durable.processes import State, state_of, unmarked
 from dpkmeans.privacy.durable.terms import RHO, Terms
@@ -50,13 +51,17 @@ class History:
 
 
 def history_of(entries: Sequence[LedgerEntry], terms: Mapping[str, Terms]) -> History:
-    """One look at the entries, in which the fits of a data set stand with all of theirs."""
+    """One look at the entries of the data sets in `terms`."""
     taken: dict[str, int] = {}
     rho: dict[str, bool] = {}
     open_: dict[str, LedgerEntry] = {}
     released: list[LedgerEntry] = []
     for entry in entries:
         kind = entry.kind
+        if not (type(kind) is type(entry.fit) is type(entry.label) is str and type(entry.nano) is int):
+            raise LedgerError(
+                f"entry {entry.number!r} is damaged. Run: dpkmeans ledger verify; then restore the ledger."
+            )
         if not entry.fit:
             continue
         if kind == "release":
@@ -70,6 +75,8 @@ def history_of(entries: Sequence[LedgerEntry], terms: Mapping[str, Terms]) -> Hi
             open_.pop(entry.fit, None)
 
     def amount(dataset: str, fit: str) -> Epsilon | Rho:
+        if dataset not in terms:
+            raise LedgerError(f"data set {dataset!r} was never created. Run: dpkmeans ledger verify.")
         return terms[dataset].amount(taken.get(fit, 0), RHO if rho.get(fit) else "")
 
     return History(
