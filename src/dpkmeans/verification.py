@@ -129,7 +129,7 @@ def _check_signature(
 def _same(release: Release, taken: Epsilon | Rho, kept_whole: bool) -> bool:
     """Whether the ledger took what the spends of a release add up to.
 
-    It is `kept_whole` where the data set may have kept all of a pure promise, as it does once rho is spent under a delta.
+    `kept_whole`: the data set may have kept all of a pure promise, as it does once rho is spent under a delta.
     """
     cost = release.cost
     if isinstance(taken, Rho):
