@@ -282,6 +282,7 @@ def test_a_model_is_reconciled_with_its_ledger_and_with_no_other(place, tmp_path
     other.add("visits", 5.0)
     cheaper = replace(release, spends=tuple(replace(s, parts=(Epsilon(1),)) for s in release.spends))
     digest = digest_of(cheaper.to_dict())
+    assert release.identity is not None
     forged = replace(cheaper, identity=replace(release.identity, digest=digest))
     for wrong, ledger in ((release, other), (forged, place / "ledger.db")):
         found = check_release(wrong, ledger=ledger)
