@@ -16,7 +16,7 @@ from dpkmeans.core.unit import MAX_ROWS
 from dpkmeans.errors import MethodError
 from dpkmeans.planning.loss_model import MIN_LOSS, loss_model
 from dpkmeans.synopsis.plan import least_signal
-from dpkmeans.wide.settings import MIN_SIGNAL
+from dpkmeans.wide.settings import MIN_SIGNAL, MIN_SIGNAL_OF_TWO
 
 MAX_USEFUL_LOSS = 3.0  # above it a clustering is of little use
 GOOD_LOSS = 0.1
@@ -203,16 +203,17 @@ def gaussian_signals(
 ) -> tuple[Signal, ...]:
     """What the method `gaussian` has to work with at each epsilon, from public numbers alone.
 
-    >>> weak, strong = gaussian_signals(20_000, 384, 20, [0.25, 3.0], 1e-6)
+    >>> weak, strong = gaussian_signals(10_000, 384, 20, [0.25, 3.0], 1e-6)
     >>> weak.clusters, strong.clusters
-    (17, 20)
+    (12, 20)
     """
     found = []
     for epsilon in sorted(float(Epsilon.of(epsilon)) for epsilon in epsilons):
         promise = Privacy.of(epsilon, delta)
         assert promise is not None
         deviation = math.sqrt(n_features / (2 * float(promise.as_rho())))
-        clusters = max(min(n_clusters, int(n_records / (deviation * MIN_SIGNAL))), 1)
+        several = n_records / deviation >= MIN_SIGNAL_OF_TWO
+        clusters = min(n_clusters, int(n_records / (deviation * MIN_SIGNAL))) if several else 1
         needed = math.ceil(MIN_SIGNAL * n_clusters * deviation)
         found.append(Signal(epsilon, n_records / (n_clusters * deviation), clusters, needed))
     return tuple(found)
