@@ -3,6 +3,7 @@
 Run with `make bench-quality`, or a part of it: `python benchmarks/quality.py --sets s1,a2 --epsilons 0.1,1 --runs 30`.
 The data sets come from DPKMEANS_DATA, else ../shared/data; each feature is scaled to [0, 1] by the data's own box,
 which is given as public, except for `cube16`, whose box is a cube. The number of records is private.
+`dp-em` has a delta of 1e-6 beside epsilon.
 
 `--hard` runs the default on sets that are hard for one reason: loose boxes, many records or clusters, weak signals.
 `--fresh 200` draws random problems from a secret seed and compares the default with its rivals.
@@ -25,13 +26,15 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
 from dpkmeans.methods.loop.initializers import SpherePacking
-from dpkmeans.methods.registry import make_method
+from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from fresh import METHOD, Judgement, summary
 from problems import Workload, load
 
 BASELINES = ("su", "blum", "dwork", "gupt", "privgene", "eugkm", "su-hybrid", "no data")
+RELATED = ("lei", "dp-em")  # with a table of their own
+DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
 # Medians that throwaway prototypes reached, by data set and epsilon, with as many digits as count.
 TARGETS = {
     "iris": {0.1: "2.7", 0.5: "1.64", 1.0: "1.12"},
@@ -89,7 +92,8 @@ def centroids_of(method: str, engine: MemoryEngine, k: int, epsilon: float) -> n
     rng = Randomness.secure()
     if method == "no data":
         return engine.bounds.from_unit(SpherePacking().centroids(engine, k, rng.generator))
-    return make_method(method).run(engine, k, ledger=Ledger(epsilon), rng=rng).centroids
+    ledger = Ledger(epsilon, delta=DELTA) if registry()[method].spends_rho else Ledger(epsilon)
+    return make_method(method).run(engine, k, ledger=ledger, rng=rng).centroids
 
 
 def run_hard(runs: int, only: str) -> None:
@@ -137,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default=",".join(TARGETS))
     parser.add_argument("--epsilons", default="0.1,0.5,1.0")
-    parser.add_argument("--methods", default=",".join((METHOD, *BASELINES)))
+    parser.add_argument("--methods", default=",".join((METHOD, *BASELINES, *RELATED)))
     parser.add_argument("--runs", type=int, default=0, help="by default 30, and 3 of random problems")
     parser.add_argument("--baseline-runs", type=int, default=0, help="runs of the baselines; by default --runs")
     parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, which is slow")

@@ -201,8 +201,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         f"{FIT} --method dbscan",
         2,
-        "unknown method 'dbscan'. Known: blum, dwork, eugkm, gaussian, gupt, lei, lloyd, posterior, prior, privgene, "
-        "su, su-hybrid, synopsis, synopsis-posterior, synopsis-prior.",
+        "unknown method 'dbscan'. Known: blum, dp-em, dwork, eugkm, gaussian, gupt, lei, lloyd, posterior, prior, "
+        "privgene, su, su-hybrid, synopsis, synopsis-posterior, synopsis-prior.",
     ),
     (
         f"{FIT} --max-iter 5",

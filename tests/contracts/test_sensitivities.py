@@ -29,7 +29,9 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.survey import over_batches
 from dpkmeans.errors import BudgetError
 from dpkmeans.methods.bounds_estimate import histogram
+from dpkmeans.methods.dp_em import Components, one_component
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
+from dpkmeans.methods.mixture_moments import Moments
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.tree_cells import leaf_counts
@@ -85,6 +87,14 @@ def block_sums(rng, box):
     return answer
 
 
+def mixture_moments(rng, box):
+    engine_of(np.zeros((1, box.n_features)), box).answer(Moments(box, one_component(box).mixture()))  # as a fit does
+    k, d = int(rng.integers(1, 4)), box.n_features
+    spread = np.tile(10 ** rng.uniform(-3, 0) * np.eye(d), (k, 1, 1))
+    query = Moments(box, Components(np.ones(k), rng.random((k, d)) * box.unit_box, spread).mixture())
+    return lambda records: engine_of(records, box).answer(query)
+
+
 def rectangles(rng, box):
     wide = np.flatnonzero(box.unit_box)[:3]
     parts = np.ones(box.n_features, np.int64)
@@ -131,6 +141,7 @@ QUESTIONS = {
         {"l1", "l2_squared", "linf", "gap"},
     ),
     "costs of candidates": (costs, set()),  # rounded up with a margin: proofs/privgene.md
+    "moments under a mixture": (mixture_moments, set()),  # products reach 49/50: test_dp_em.py
     "sums over blocks": (block_sums, set()),  # any two blocks may be a side apart: test_gupt.py
 }
 """Every question whose answer a mechanism takes, and in which norms its proof calls the declaration tight."""
@@ -302,6 +313,7 @@ DECLARES = {
     "kernels/score_range.py",
     "methods/bounds_estimate.py",
     "methods/gupt.py",
+    "methods/mixture_moments.py",
     "methods/privgene.py",
     "synopsis/grid_cells.py",
     "synopsis/hyperplane_cells.py",

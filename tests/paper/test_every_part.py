@@ -29,7 +29,7 @@ PARTS = [
     *(f"Theorem {i}" for i in range(1, 6)),
     "Theorem 2, proof",
     *(f"Experiments: {name}" for name in ("the six", "clustering quality", "convergence degree", "iterations")),
-    *(f"Cited: {name}" for name in ("Lloyd", "Blum", "Dwork", "Lei", "Mohan", "Zhang")),
+    *(f"Cited: {name}" for name in ("Lloyd", "Blum", "Dwork", "Lei", "Mohan", "Park", "Zhang")),
     *(f"Cited: Su et al. {year}" for year in (2016, 2017)),
 ]
 
@@ -55,4 +55,4 @@ def test_what_a_row_names_exists(part, where, test):
 def test_the_cited_systems_are_in_the_registry():
     from dpkmeans.methods.registry import registry
 
-    assert {"lloyd", "blum", "dwork", "gupt", "privgene", "su", "eugkm", "su-hybrid", "lei"} <= set(registry())
+    assert {"lloyd", "blum", "dwork", "gupt", "privgene", "su", "eugkm", "su-hybrid", "lei", "dp-em"} <= set(registry())

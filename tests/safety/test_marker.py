@@ -35,7 +35,7 @@ N = 1237  # private too
 RNG = np.random.default_rng(3)
 RECORDS = np.vstack([RNG.normal(3, 0.5, (600, 2)), RNG.normal(6, 0.5, (N - 601, 2)), [MARKER]]).clip(0, BOX)
 OPTIONS: dict[str, dict[str, Any]] = {"lloyd": {}, "posterior": {"max_iter": 30}, "prior": {"max_iter": 30}}
-OPTIONS["gaussian"] = {"epsilon": 1.0, "delta": 1e-6}
+OPTIONS["gaussian"] = OPTIONS["dp-em"] = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def traces() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from dpkmeans.core.guarantee import Label
 from dpkmeans.errors import MethodError
 from dpkmeans.methods.base import Method
+from dpkmeans.methods.dp_em import dp_em
 from dpkmeans.methods.gupt import gupt
 from dpkmeans.methods.lloyd import lloyd
 from dpkmeans.methods.lu_shen.strategies import posterior, prior
@@ -81,6 +82,15 @@ _ENTRIES = (
     MethodSpec("su", su, "proved", "noisy Lloyd, planned steps and a packed start", "Su et al. 2016", NOISY_LLOYD),
     MethodSpec("blum", blum, "proved", "noisy Lloyd, an even split over fixed steps", "Blum et al. 2005", NOISY_LLOYD),
     MethodSpec("dwork", dwork, "proved", "noisy Lloyd, each step half of the one before", "Dwork 2011", NOISY_LLOYD),
+    MethodSpec(
+        "dp-em",
+        dp_em,
+        "proved",
+        "a mixture of Gaussians by EM with noisy moments",
+        "Park et al. 2017",
+        "proofs/dp_em.md",
+        spends_rho=True,
+    ),
     MethodSpec("gupt", gupt, "proved", "Lloyd in random blocks, averaged with noise", "Mohan et al. 2012", GUPT),
     MethodSpec("privgene", privgene, "proved", "genetic search with private selection", "Zhang et al. 2013", PRIVGENE),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import NotConvergedWarning, WeakSignalWarning
-from dpkmeans.methods.registry import make_method
+from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.reproduction.baselines import (
@@ -27,6 +27,8 @@ from dpkmeans.reproduction.baselines import (
 from dpkmeans.reproduction.cells import Cell, Row, Task, seed_of
 from dpkmeans.reproduction.lemma_runs import theorem_row
 from dpkmeans.reproduction.zone_runs import is_fixed_point, zone_run
+
+DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
 
 
 def compute(task: Task) -> list[tuple[str, Row]]:
@@ -86,7 +88,8 @@ def quality_row(problem: Problem, cell: Cell, seed: int) -> Row:
     n = len(problem.data.records)
     options: dict[str, Any] = {}
     twin = Cell("path", cell.dataset, cell.run, "paper", "posterior", cell.epsilon)
-    ledger = Ledger(cell.epsilon if cell.setting == "total" else _posterior_total(problem, twin, seed))
+    total = cell.epsilon if cell.setting == "total" else _posterior_total(problem, twin, seed)
+    ledger = Ledger(total, delta=DELTA if registry()[cell.method].spends_rho else None)
     if cell.setting == "paper":
         options["setting"] = "paper"
         if cell.method in ("su", "privgene", "gupt"):
