@@ -95,11 +95,10 @@ class Moments:
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         units, given = self.units, self.mixture
-        shifts = np.array([units.sum_shift, units.product_shift], np.int64)
-        factors = np.array([REACH, units.sum_factor, units.product_factor], np.int64)
-        weights = np.array([DIAGONAL, OFF_DIAGONAL, PARTS], np.int64)
+        shifts, factors = [units.sum_shift, units.product_shift], [REACH, units.sum_factor, units.product_factor]
+        numbers = np.array([*shifts, *factors, DIAGONAL, OFF_DIAGONAL, PARTS], np.int64)
         side: IntArray = np.asarray(self.bounds.side, np.int64)
-        _add(tiles, n, side, given.log_weights, given.means, given.whitening, shifts, factors, weights, table[0])
+        _add(tiles, n, side, given.log_weights, given.means, given.whitening, numbers, table[0])
 
     def parts(self, row: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Numbers of records (k,), sums (k, d) and products (k, d, d) of a noisy row, in unit coordinates."""
@@ -122,13 +121,12 @@ def _add(
     log_weights: FloatArray,
     means: FloatArray,
     whitening: FloatArray,
-    shifts: IntArray,
-    factors: IntArray,
-    weights: IntArray,
+    numbers: IntArray,
     row: IntArray,
 ) -> None:
-    """Add the moments of the first n records to the row."""
+    """Add the moments of the first n records to the row. `numbers`: shifts (2), factors (3), weights (2), parts."""
     k, d = means.shape
+    shifts, factors, weights = numbers[:2], numbers[2:5], numbers[5:]
     place = np.empty(d)
     fine, coarse, parts = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(k, np.int64)
     triangle = d * (d + 1) // 2
