@@ -139,7 +139,9 @@ def test_another_processor_gives_the_same_seeded_fits(which, tmp_path):
 # -- the sources ------------------------------------------------------------------------------------------------------
 
 DECIDING = ("core", "engines", "kernels", "methods", "privacy", "synopsis", "wide")
+DERIVED = {"core/intervals.py", "core/rounding.py", "synopsis/intervals.py"}  # what a release says; nothing is decided
 ALLOWED = {
+    ("synopsis/histogram.py", "(n / math.sqrt(math.log(n))) ** (2 * d / (2 + d))"): "one Python float; the C library",
     ("methods/gupt.py", "n_records ** 0.4"): "one Python float; the C library",
     ("synopsis/grid.py", "(3 / k) ** self.unit_exponent"): "one Python float; the C library",
     ("synopsis/grid.py", "(n * float(epsilon) / unit) ** (2 * d / (2 + d))"): "one Python float; the C library",
@@ -217,6 +219,7 @@ def test_no_source_that_decides_uses_what_depends_on_the_processor():
         (path.relative_to(ROOT).as_posix(), text)
         for folder in DECIDING
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if path.relative_to(ROOT).as_posix() not in DERIVED
         for text in suspects(ast.parse(path.read_text()))
     }
     assert found - set(ALLOWED) == set()

@@ -10,6 +10,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import PublishedZone, Release
 from dpkmeans.errors import MethodError
+from dpkmeans.kernels.zones import distances
 from dpkmeans.methods.lu_shen.laws import PAPER_SCORE, Score
 from dpkmeans.methods.lu_shen.zone_sampling import draw_in_zones
 
@@ -75,7 +76,7 @@ class Transcript:
         means = self.bounds.unit_of(np.array([zone.mean for zone in zones], np.float64))
         centers = self.bounds.unit_of(np.array([zone.center for zone in zones]))
         radii = np.array([zone.radius for zone in zones]) / self.bounds.longest_side
-        apart = np.linalg.norm(centers - means, axis=1)  # λ b, where b = |X - mean|
+        apart = distances(centers, means)  # λ b, where b = |X - mean|
         reach = apart + radii
         real = (apart > 0) & (radii > 0)
         offset = np.where(real, apart / np.where(reach > 0, reach, 1.0), 0.75)  # of a point, any zone is that point
