@@ -89,10 +89,10 @@ def reconcile(
 ) -> list[Verdict]:
     """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a `chain` that is intact.
 
-    With a `key`, a signed ledger must be signed by it.
+    With a `key`, the ledger must be signed by it.
     """
     found = [Verdict("the chain of the ledger is intact and has the head that the release names", chain.intact)]
-    if key is not None and chain.signer is not None:
+    if key is not None:
         found.append(Verdict("the ledger is signed by the key given", chain.signer == key))
     known, unit = {d.name: d for d in store.datasets()}, release.guarantee.unit.name
     dataset = known.get(identity.dataset or "")

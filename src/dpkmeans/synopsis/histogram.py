@@ -17,13 +17,11 @@ from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid import pieces
 from dpkmeans.synopsis.grid_cells import GridCells
-from dpkmeans.synopsis.settings import MAX_UNIFORM_CELLS
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
-
-MIN_RECORDS = 3.0  # records; below, the formula for the width means nothing
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,11 @@ class Histogram:
 def parts_of(n_records: float, wide: np.ndarray) -> IntArray:
     """Into how many parts each feature with a width (d,) is cut: 1/h with h = (√(ln n)/n)^(2/(2+d)), to the nearest.
 
-    Lei's theorem 3; d counts the features with a width. At most `MAX_UNIFORM_CELLS` cells are aimed at.
+    Lei's theorem 3; d counts the features with a width. At most `settings.MAX_UNIFORM_CELLS` cells are aimed at.
 
     >>> parts_of(5000.0, np.array([True, True])).tolist()
     [41, 41]
     """
-    n, d = max(n_records, MIN_RECORDS), int(np.count_nonzero(wide))
+    n, d = max(n_records, settings.MIN_HISTOGRAM_RECORDS), int(np.count_nonzero(wide))
     wanted = (n / math.sqrt(math.log(n))) ** (2 * d / (2 + d))
-    return pieces(wide.astype(np.float64), min(wanted, float(MAX_UNIFORM_CELLS)))
+    return pieces(wide.astype(np.float64), min(wanted, float(settings.MAX_UNIFORM_CELLS)))

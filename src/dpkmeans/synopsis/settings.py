@@ -116,6 +116,7 @@ MAX_ZONE_STEPS = 300  # steps
 UNIFORM_COUNT_SHARE = 0.05  # of ε, for the number of records
 UNIFORM_UNIT = 10.0  # c of the uniform grid of Su et al.
 MAX_UNIFORM_CELLS = 2**16  # cells
+MIN_HISTOGRAM_RECORDS = 3.0  # records; below, Lei's formula for the width of a cell means nothing
 HYBRID_SHARE = 0.5  # of ε, for the noisy Lloyd step of the hybrid
 
 # #zoom

@@ -81,6 +81,9 @@ def test_zones_of_records_cannot_be_drawn_from_unless_their_means_are_published(
     with pytest.raises(MethodError, match="do not carry it"):
         Transcript.of(run(posterior(), engine))
     told = run(posterior(publish_means=True), engine)
+    assert told.guarantee.label == "none"
+    assert posterior(publish_means=True).claim.label == "none"
+    assert posterior().claim.label == "paper"
     drawn = Transcript.of(told).draw(np.random.default_rng(0))
     assert all(inside(drawn[zone.iteration - 1, zone.cluster], zone, BOX) for zone in told.transcript)
     assert all("mean" not in line for line in run(posterior(), engine).to_dict()["transcript"])

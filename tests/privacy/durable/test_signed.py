@@ -18,7 +18,7 @@ from dpkmeans import DPKMeans
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, LedgerError
-from dpkmeans.privacy.durable.hash_chain import FIELDS, LedgerEntry, verify
+from dpkmeans.privacy.durable.hash_chain import COLUMNS, FIELDS, LedgerEntry, verify
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.durable.tables import BEFORE_3
 from dpkmeans.storage import json_files as files
@@ -304,3 +304,53 @@ def test_a_ledger_whose_fields_have_other_types_is_damaged_and_no_bug(place, tmp
         with pytest.raises(LedgerError):
             look()
     assert not store.verify().intact
+
+
+def without_triggers(path: Path, *changes: str) -> None:
+    """Change a ledger as somebody would who can write the file and has no key, and put its triggers back."""
+    connection = sqlite3.connect(path)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    for change in changes:
+        connection.execute(change)
+    for _, sql in triggers:
+        connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_nothing_is_spent_on_top_of_a_history_that_was_changed_before_its_last_entry(tmp_path, again):
+    """A spend is moved to another data set; the entries before and after it, and their signatures, are genuine."""
+    key, path = SigningKey.create(tmp_path / "curator.key"), tmp_path / "ledger.db"
+    ledger = DurableLedger.create(path, key=key)
+    for name in ("a", "b"):
+        ledger.add(name, cap=1.0)
+        ledger.spend(name, Epsilon.of(1.0), fit=name, label="all of it")
+    without_triggers(path, "UPDATE entries SET dataset = 'z' WHERE dataset = 'a' AND kind = 'spend'")
+    store = DurableLedger(path, key=key) if again else ledger
+    with pytest.raises(LedgerError, match="nothing is spent on top of it"):
+        store.spend("a", Epsilon.of(1.0), fit="again", label="once more")
+    assert len(store.entries()) == 5
+
+
+def test_a_copied_key_entry_does_not_excuse_entries_before_it_from_their_signatures(tmp_path):
+    key, path = SigningKey.create(tmp_path / "curator.key"), tmp_path / "ledger.db"
+    ledger = DurableLedger.create(path, key=key)
+    ledger.add("a", cap=1.0)
+    ledger.add("b", cap=1.0)
+    ledger.spend("b", Epsilon.of(0.1), fit="one", label="some")
+    first, create = ledger.entries()[:2]
+    forged = replace(create, number=1, nano=10**12, cap=10**12, previous="0" * 64).sealed(None)
+    moved = replace(first, number=3)
+    without_triggers(
+        path,
+        "DELETE FROM entries WHERE number < 4",
+        *(
+            f"INSERT INTO entries ({COLUMNS}) VALUES {tuple(getattr(entry, name) for name in FIELDS)!r}"
+            for entry in (forged, moved)
+        ),
+    )
+    with pytest.raises(LedgerError, match="nothing is spent on top of it"):
+        DurableLedger(path, key=key).spend("a", Epsilon.of(50.0), fit="two", label="far too much")

@@ -22,6 +22,8 @@ from dpkmeans.methods.record_count import NotNeeded, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
+EXACT_MEANS = Claim("none", ("The exact means of its cells are published.",), arithmetic="floating point")
+
 
 @dataclass(frozen=True)
 class Step:
@@ -143,7 +145,8 @@ class IterativeMethod:
     @property
     def claim(self) -> Claim:
         """The weakest of what the parts support."""
-        return claim_of(self.update, self.final, self.stop, self.schedule, self.init, self.record_count)
+        published = EXACT_MEANS if self.publish_means else Claim.PROVED
+        return claim_of(self.update, self.final, self.stop, self.schedule, self.init, self.record_count, published)
 
     @property
     def needs_epsilon(self) -> bool:

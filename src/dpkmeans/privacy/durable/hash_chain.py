@@ -161,6 +161,29 @@ def _mismatch(entry: LedgerEntry, number: int, previous: str) -> str:
     return ""
 
 
+def check_whole(entries: Iterable[LedgerEntry], key: str) -> None:
+    """Refuse entries that are not one chain up to a last one signed by `key`.
+
+    Each hash covers the hash and the signature before it, so the last signature holds for all entries: whoever has no
+    key can change none of them, the one that names the key included.
+    """
+    previous, last = BEGINNING, None
+    for count, entry in enumerate(entries, start=1):
+        if _mismatch(entry, count, previous):
+            raise not_to_build_upon(entry.number)
+        previous, last = entry.sha256, entry
+    if last is not None and last.why_not_signed_by(key):
+        raise not_to_build_upon(last.number)
+
+
+def not_to_build_upon(number: object) -> LedgerError:
+    """The error of an entry that was changed."""
+    return LedgerError(
+        f"entry {number!r} of the ledger was changed or is damaged, so nothing is spent on top of it. "
+        "Run: dpkmeans ledger verify; then restore the ledger."
+    )
+
+
 class Signer(NamedTuple):
     """The public `key` that signs the entries of a ledger, from the one with the number `since` on."""
 
@@ -173,8 +196,5 @@ def checked_entry(row: tuple[Any, ...], signer: Signer | None = None) -> LedgerE
     entry = LedgerEntry(*row)
     must = None if signer is None or entry.number < signer.since else signer.key
     if not entry.is_intact() or entry.why_not_signed_by(must):
-        raise LedgerError(
-            f"entry {entry.number!r} of the ledger was changed or is damaged, so nothing is spent on top of it. "
-            "Run: dpkmeans ledger verify; then restore the ledger."
-        )
+        raise not_to_build_upon(entry.number)
     return entry
