@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,8 @@ WIDTH = 640.0
 MAX_CLUSTERS = 100
 MAX_SHAPES = 2400  # over all frames
 MAX_TRAIL = 3000  # corners of all trails together
-MAX_POINTS = 500  # of the synopsis
+BINS = 128  # of the picture of the synopsis, across
+DENSITY_COLOUR = (0.46, 0.50, 0.57)  # red, green, blue; can be seen on white and on black
 MARGIN = 0.03  # of the drawing
 
 
@@ -29,7 +32,7 @@ class Animation:
     k: int
     words: str
     kinds: tuple[str, ...]
-    points: list[tuple[float, float, float]]
+    density: str | None
     trails: list[str]
     ends: list[tuple[float, float]]
     frames: list[dict[str, Any]]
@@ -79,7 +82,8 @@ def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None
     marks = evenly_spaced(len(tracks), max(MAX_TRAIL // k, 8))
     trails = [view.places(np.array([tracks[j][i] for j in marks])) for i in range(k)] if tracks else []
     kinds = tuple(kind for kind in ("ball", "zone", "centroid") if any(frame[kind] for frame in shown))
-    projected = "" if len(names) <= 2 else " Zones are projected on these two features."
+    zones = "ball" in kinds or "zone" in kinds
+    projected = " Zones are projected on these two features." if zones and len(names) > 2 else ""
     of = names[x] if y is None else f"{names[x]} (to the right) and {names[y]} (upwards)"
     zoned = [i for i, frame in enumerate(kept) if frame.zones is not None]
     only = "" if len(kept) == len(frames) else f" {len(kept)} of {len(frames)} steps are shown."
@@ -89,7 +93,7 @@ def make_animation(release: Release, names: tuple[str, ...]) -> Animation | None
         k=k,
         words=f"In {of}.{projected}{only}",
         kinds=kinds,
-        points=_points(release, view),
+        density=_density(release, view),
         trails=[" ".join(f"{a},{b}" for a, b in trail) for trail in trails] if len(tracks) > 1 else [],
         ends=view.places(release.centroids),
         frames=shown,
@@ -130,16 +134,28 @@ def _frame(frame: AnimationFrame, view: _View) -> dict[str, Any]:
     }
 
 
-def _points(release: Release, view: _View) -> list[tuple[float, float, float]]:
-    """The heaviest points of the synopsis, with areas by weight."""
+def _density(release: Release, view: _View) -> str | None:
+    """Where the weight of all points of the synopsis lies, as a picture (PNG) of the drawing's size in a data URL."""
     points = synopsis_of(release)
     if points is None:
-        return []
-    heaviest = np.argsort(-points.weights, kind="stable")[:MAX_POINTS]
-    places = view.places(release.bounds.from_unit(points.points[heaviest]))
-    weights = points.weights[heaviest]
-    radii = np.maximum(9.0 * np.sqrt(weights / weights.max()), 0.8).tolist()
-    return [(a, b, _short(r)) for (a, b), r in zip(places, radii, strict=True)]
+        return None
+    from matplotlib.image import imsave
+
+    columns, rows = BINS, max(round(BINS * view.height / WIDTH), 1)
+    places = np.array(view.places(release.bounds.from_unit(points.points)))
+    x = np.clip((places[:, 0] / WIDTH * columns).astype(int), 0, columns - 1)
+    y = np.clip((places[:, 1] / view.height * rows).astype(int), 0, rows - 1)
+    flat: FloatArray = np.zeros(rows * columns)
+    np.add.at(flat, y * columns + x, points.weights)
+    mass = np.pad(flat.reshape(rows, columns), 1, mode="edge")
+    mass = (mass[:-2] + 2 * mass[1:-1] + mass[2:]) / 4  # points stand for cells: they reach into neighbouring bins
+    mass = (mass[:, :-2] + 2 * mass[:, 1:-1] + mass[:, 2:]) / 4
+    pixels = np.empty((rows, columns, 4))
+    pixels[..., :3] = DENSITY_COLOUR
+    pixels[..., 3] = 0.85 * np.sqrt(mass / mass.max())
+    file = io.BytesIO()
+    imsave(file, pixels, format="png")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def _short(value: float) -> float:

@@ -15,6 +15,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.intervals import Intervals
 from dpkmeans.core.readable import intervals_of, kinds_of_features, text
 from dpkmeans.core.release import Release
+from dpkmeans.core.rounding import number
 from dpkmeans.core.times import Date, Time
 from dpkmeans.report.derived import cost_unit, costs_of, evenly_spaced
 from dpkmeans.synopsis.kmeans import Explored
@@ -22,6 +23,7 @@ from dpkmeans.synopsis.kmeans import Explored
 MAX_SCATTER_FEATURES = 4  # more features are drawn as parallel coordinates
 MAX_LINES = 60  # centroids that are labelled, or drawn as lines
 MAX_AXES = 40  # parallel coordinates
+WIDTH = 5.6  # inches: text can still be read on a phone
 MAX_MARKS = 400  # points of a plot
 
 
@@ -63,9 +65,11 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
     areas = areas_of(release)[: len(centroids)] / (1 if len(pairs) == 1 else 2)
 
     def draw(figure: Any, ink: _Ink) -> None:
-        columns = min(len(pairs), 3)
+        columns = min(len(pairs), 2)
         all_axes = figure.subplots(-(-len(pairs) // columns), columns, squeeze=False).ravel()
-        for axes, (i, j) in zip(all_axes, pairs, strict=True):
+        for axes in all_axes[len(pairs) :]:
+            axes.set_axis_off()
+        for axes, (i, j) in zip(all_axes[: len(pairs)], pairs, strict=True):
             x, y = centroids[:, i], np.zeros(len(centroids)) if j is None else centroids[:, j]
             axes.scatter(x, y, s=areas, color=ink.mark, alpha=0.75, linewidths=0, zorder=3)
             if len(centroids) <= MAX_LINES:
@@ -94,7 +98,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
         "Picture of the centroids",
         f"Released centroids in {shown}; the dashed line is the public box.{sizes}",
         f"Scatter of {len(centroids)} released centroids in {shown}; their values are in the table above.",
-        height=4.6 if len(pairs) == 1 else 2.9 * -(-len(pairs) // 3),
+        height=4.2 if len(pairs) == 1 else 2.7 * -(-len(pairs) // 2),
     )
 
 
@@ -149,11 +153,12 @@ def costs_picture(release: Release) -> Picture:
         _line(axes, range(len(zones) + 1, len(every) + 1), lloyd, color=ink.mark, label="Lloyd's algorithm")
         axes.set_xlabel("pass over the synopsis")
         axes.set_ylabel(f"cost ({cost_unit(release)})")
+        axes.yaxis.set_major_formatter(lambda value, _: number(value))
         axes.xaxis.get_major_locator().set_params(integer=True)
         if zones:
             axes.legend(frameon=False, labelcolor=ink.text)
 
-    ends = f", from {every[0]:.4g} to {every[-1]:.4g}" if every else ""
+    ends = f", from {number(every[0])} to {number(every[-1])}" if every else ""
     return _picture(
         draw,
         "Picture of the costs",
@@ -172,6 +177,7 @@ def explored_picture(rows: list[Explored], chosen: int) -> Picture:
         costs.plot(ks, [row.cost for row in rows], color=ink.mark, marker="o", markersize=4)
         costs.set_ylabel("cost on the synopsis")
         costs.set_ylim(bottom=0)
+        costs.yaxis.set_major_formatter(lambda value, _: number(value))
         silhouettes.plot(ks, [row.silhouette for row in rows], color=ink.other, marker="o", markersize=4)
         silhouettes.set_ylabel("simplified silhouette")
         for axes in (costs, silhouettes):
@@ -211,7 +217,7 @@ def radii_picture(release: Release) -> Picture:
         draw,
         "Picture of the radii",
         "Radius of the sampling zones by iteration: the smaller they are, the less the centroids still move.",
-        f"Line chart of zone radii over {len(iterations)} iterations, ending at {largest[-1]:.3g}.",
+        f"Line chart of zone radii over {len(iterations)} iterations, ending at {number(largest[-1])}.",
         height=3.4,
     )
 
@@ -286,7 +292,7 @@ def _svg(draw: Callable[[Any, _Ink], None], ink: _Ink, height: float) -> str:
         "svg.hashsalt": "dpkmeans",
     }
     with rc_context(settings):
-        figure = Figure(figsize=(7.2, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure, ink)
         text = io.StringIO()

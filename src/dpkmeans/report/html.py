@@ -32,6 +32,7 @@ from dpkmeans.core.rounding import number
 from dpkmeans.core.unit import Row, Rows
 from dpkmeans.errors import FileError
 from dpkmeans.report.animation import make_animation
+from dpkmeans.report.decision import decision
 from dpkmeans.report.derived import cost_unit, explored, named, verdicts
 from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
 from dpkmeans.storage.json_files import write_text
@@ -101,9 +102,11 @@ def _content(release: Release) -> dict[str, Any]:
         convergence += [costs_picture(release)]
     if release.transcript:
         convergence.append(radii_picture(release))
-    rows, found = explored(release), intervals_of(release)
+    rows, found, checked = explored(release), intervals_of(release), verdicts(release)
     return {
         "release": release,
+        "decision": decision(release, checked),
+        "parameters": {name: value for name, value in release.parameters.items() if not isinstance(value, list | dict)},
         "label": label,
         "unit": "record" if release.guarantee.unit == Row() else "person",
         "unit_is_given": isinstance(release.guarantee.unit, Rows),
@@ -124,7 +127,7 @@ def _content(release: Release) -> dict[str, Any]:
         "convergence": convergence,
         "animation": make_animation(release, names),
         "iterations": len({zone.iteration for zone in release.transcript}),
-        "verdicts": verdicts(release),
+        "verdicts": checked,
         "explored": {"rows": rows, "picture": explored_picture(rows, release.n_clusters)} if rows else None,
         "max_open_rows": MAX_OPEN_ROWS,
     }
