@@ -164,7 +164,7 @@ def test_the_estimator_and_the_release_give_their_report(fitted, tmp_path):
 
 def test_no_report_shows_a_planted_record(fitted):
     page = fitted.report()
-    pictures = "".join(base64.b64decode(text).decode() for text in re.findall(r"base64,([^\"]+)", page))
+    pictures = "".join(base64.b64decode(text).decode() for text in re.findall(r"svg\+xml;base64,([^\"]+)", page))
     shown = page + pictures + fitted.release_._repr_html_()
     for value in PLANTED:
         for digits in (4, 5, 6):
@@ -178,7 +178,7 @@ def test_the_certificate_gives_costs_verdicts_and_other_numbers_of_clusters(fitt
     for title in ("Certificate of convergence", "Other numbers of clusters", "Trajectory of the centroids"):
         assert title in page
     zones, lloyd = costs_of(fitted.release_)
-    assert f"over {len(zones) + len(lloyd)} passes, from {zones[0]:.4g} to {lloyd[-1]:.4g}" in page
+    assert f"over {len(zones) + len(lloyd)} passes, from {number(zones[0])} to {number(lloyd[-1])}" in page
 
 
 def test_a_certificate_that_was_changed_is_shown_as_one_that_does_not_hold(fitted):
