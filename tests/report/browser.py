@@ -18,6 +18,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE = 120_000  # milliseconds: a busy machine is slow, which says nothing about the page
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def chromium() -> Iterator[Any]:
     if program is None:
         pytest.skip("no chromium on this machine: install it (apt-get install chromium) to run the browser tests")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS, timeout=PATIENCE)
         try:
             yield browser
         finally:
@@ -40,6 +41,7 @@ class Watched:
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.context = browser.new_context(offline=True, **context)
         self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE)
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))

@@ -167,6 +167,16 @@ def test_a_report_with_a_schema_fits_the_screen_and_its_zones_are_round(browser,
     watched.close()
 
 
+def test_on_paper_no_picture_fills_a_page_and_there_are_no_buttons(opened):
+    opened.page.emulate_media(media="print")
+    opened.page.set_viewport_size({"width": 794, "height": 1123})  # A4 at 96 pixels an inch
+    heights = opened.page.eval_on_selector_all(
+        "img, svg.animation", "found => found.map(x => x.getBoundingClientRect().height)"
+    )
+    assert 100 < max(heights) < 1123 / 2
+    assert opened.page.locator("#controls").is_hidden()
+
+
 def test_who_asked_for_little_motion_sees_no_gliding(browser, page_file):
     watched = Watched(browser, page_file, reduced_motion="reduce")
     watched.page.fill("#position", "0")

@@ -26,6 +26,7 @@ from dpkmeans.core.rounding import number
 from dpkmeans.core.schema import scaled
 from dpkmeans.errors import FileError
 from dpkmeans.report import render_report, write_report
+from dpkmeans.report.animation import WIDTH, smoothed
 from dpkmeans.report.derived import costs_of
 from dpkmeans.report.trajectory import frames_of
 from dpkmeans.synopsis.verify import verify
@@ -378,3 +379,37 @@ def test_long_levels_and_many_of_them_still_give_a_small_page():
     assert len(page.encode()) < 1_000_000
     assert "the first 75 of 1000 clusters" in page
     assert "y" * 100 not in page
+
+
+@pytest.mark.parametrize("pitch", [3.0, 7.3, 19.0])
+def test_an_even_grid_of_points_has_an_even_density_whatever_its_pitch(pitch):
+    middles = np.arange(pitch / 2, WIDTH, pitch)
+    places = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
+    density = smoothed(places, np.ones(len(places)), WIDTH, (160, 160))[20:-20, 20:-20]
+    assert np.ptp(density) < 0.01 * density.mean()
+    bins = np.histogram(places[:, 0], bins=160, range=(0, WIDTH))[0]  # counting alone shows stripes
+    assert np.ptp(bins) > 0.3 * bins.mean()
+
+
+def test_a_point_of_twice_the_weight_is_twice_as_dense():
+    places = np.array([[100.0, 100.0], [500.0, 500.0]])
+    density = smoothed(places, np.array([1.0, 2.0]), WIDTH, (64, 64))
+    assert density[50, 50] == pytest.approx(2 * density[10, 10], rel=1e-6)
+
+
+def test_lists_and_matrices_among_the_parameters_stay_in_the_model_file():
+    parameters = {"steps": 14704, "rule": "even", "centroid_deviation": [[0.123456, 1.0]], "groups": {"a": 0.654321}}
+    page = render_report(replace(a_release(), parameters=parameters))
+    assert "14,704" in page
+    assert "even" in page
+    for absent in ("centroid_deviation", "0.123456", "0.654321"):
+        assert absent not in page
+
+
+def test_the_page_begins_with_the_questions_that_decide():
+    page = render_report(a_release())
+    asked = ("What is released", "About whom", "At which privacy loss", "Recorded where", "Signed by whom")
+    places = [page.index(question) for question in (*asked, "Verified how")]
+    assert places == sorted(places)
+    assert places[-1] < page.index('<h2 id="centroids">')
+    assert "zone" not in page[page.index("<main>") :]

@@ -18,7 +18,8 @@ WIDTH = 640.0
 MAX_CLUSTERS = 100
 MAX_SHAPES = 2400  # over all frames
 MAX_TRAIL = 3000  # corners of all trails together
-BINS = 128  # of the picture of the synopsis, across
+BINS = 160  # of the picture of the synopsis, across
+NEIGHBOURS = 2  # on a grid the nearest ones on two sides, so that neighbouring bells melt together
 DENSITY_COLOUR = (0.46, 0.50, 0.57)  # red, green, blue; can be seen on white and on black
 MARGIN = 0.03  # of the drawing
 
@@ -143,19 +144,32 @@ def _density(release: Release, view: _View) -> str | None:
 
     columns, rows = BINS, max(round(BINS * view.height / WIDTH), 1)
     places = np.array(view.places(release.bounds.from_unit(points.points)))
-    x = np.clip((places[:, 0] / WIDTH * columns).astype(int), 0, columns - 1)
-    y = np.clip((places[:, 1] / view.height * rows).astype(int), 0, rows - 1)
-    flat: FloatArray = np.zeros(rows * columns)
-    np.add.at(flat, y * columns + x, points.weights)
-    mass = np.pad(flat.reshape(rows, columns), 1, mode="edge")
-    mass = (mass[:-2] + 2 * mass[1:-1] + mass[2:]) / 4  # points stand for cells: they reach into neighbouring bins
-    mass = (mass[:, :-2] + 2 * mass[:, 1:-1] + mass[:, 2:]) / 4
+    mass = smoothed(places, points.weights, view.height, (rows, columns))
     pixels = np.empty((rows, columns, 4))
     pixels[..., :3] = DENSITY_COLOUR
-    pixels[..., 3] = 0.85 * np.sqrt(mass / mass.max())
+    pixels[..., 3] = 0.85 * np.sqrt(mass / (mass.max() or 1.0))
     file = io.BytesIO()
     imsave(file, pixels, format="png")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def smoothed(places: FloatArray, weights: FloatArray, height: float, shape: tuple[int, int]) -> FloatArray:
+    """The density of weights (n,) at places (n, 2) of a drawing of that height, in so many rows and columns of bins.
+
+    A point stands for a cell, and cells differ in size. Each is drawn as a bell as wide as the way to its neighbours:
+    counting points in bins of one size would show where the two grids coincide, as stripes and dots.
+    """
+    from scipy.spatial import KDTree
+
+    rows, columns = shape
+    places, index = np.unique(places, axis=0, return_inverse=True)
+    weights = np.bincount(index.ravel(), weights)
+    near = KDTree(places).query(places, k=min(NEIGHBOURS + 1, len(places)))[0].reshape(len(places), -1)[:, -1]
+    widths = np.clip(near, WIDTH / columns, WIDTH / 16)[:, None]
+    across = np.exp(-(((places[:, :1] - (np.arange(columns) + 0.5) * WIDTH / columns) / widths) ** 2) / 2)
+    down = np.exp(-(((places[:, 1:] - (np.arange(rows) + 0.5) * height / rows) / widths) ** 2) / 2)
+    density: FloatArray = (down * (weights[:, None] / widths**2)).T @ across
+    return density
 
 
 def _short(value: float) -> float:

@@ -69,12 +69,18 @@ def _recorded(release: Release) -> tuple[str, str]:
     identity = release.identity
     if identity is None:
         return "Nowhere that this release knows of.", ""
-    made = f"Made {identity.time or 'at a time that is not recorded'} by dpkmeans {identity.version}."
+    made = f"Made {_when(identity.time)} by dpkmeans {identity.version}."
     if identity.fit is None:
         return f"{made} Not in a durable ledger.", ""
     return f"{made} In the ledger as fit {identity.fit}; to compare both:", (
         "dpkmeans show model.json --verify --ledger ledger.db"
     )
+
+
+def _when(time: str | None) -> str:
+    if time is None:
+        return "at a time that is not recorded"
+    return f"on {time[:10]} at {time[11:16]} UTC" if time.endswith("+00:00") else f"at {time}"
 
 
 def _signed(release: Release) -> tuple[str, str]:
@@ -92,6 +98,7 @@ def _verified(checked: list[Verdict]) -> tuple[str, str]:
     wrong = sum(not verdict.holds for verdict in checked)
     found = f"all {len(checked)} hold" if not wrong else f"{wrong} of {len(checked)} DO NOT HOLD"
     return (
-        f"The statements of its certificate were recomputed for this page: {found}. That noise was drawn is claimed.",
-        ("dpkmeans show model.json --verify"),
+        f"The statements of its certificate were recomputed for this page: {found}. "
+        "That noise was drawn is claimed, and cannot be recomputed.",
+        "dpkmeans show model.json --verify",
     )

@@ -106,7 +106,7 @@ def _content(release: Release) -> dict[str, Any]:
     return {
         "release": release,
         "decision": decision(release, checked),
-        "parameters": {name: value for name, value in release.parameters.items() if not isinstance(value, list | dict)},
+        "parameters": _parameters(release),
         "label": label,
         "unit": "record" if release.guarantee.unit == Row() else "person",
         "unit_is_given": isinstance(release.guarantee.unit, Rows),
@@ -131,6 +131,12 @@ def _content(release: Release) -> dict[str, Any]:
         "explored": {"rows": rows, "picture": explored_picture(rows, release.n_clusters)} if rows else None,
         "max_open_rows": MAX_OPEN_ROWS,
     }
+
+
+def _parameters(release: Release) -> dict[str, str]:
+    """What the method chose, where it is a word or a number; lists and matrices are in the model file."""
+    shown = {name: value for name, value in release.parameters.items() if isinstance(value, str | bool | int | float)}
+    return {name: str(value) if isinstance(value, str | bool) else number(value) for name, value in shown.items()}
 
 
 def _odds(release: Release) -> str | None:
