@@ -163,12 +163,13 @@ def smoothed(places: FloatArray, weights: FloatArray, height: float, shape: tupl
 
     rows, columns = shape
     places, index = np.unique(places, axis=0, return_inverse=True)
-    weights = np.bincount(index.ravel(), weights)
+    together: FloatArray = np.zeros(len(places))
+    np.add.at(together, index.ravel(), weights)
     near = KDTree(places).query(places, k=min(NEIGHBOURS + 1, len(places)))[0].reshape(len(places), -1)[:, -1]
     widths = np.clip(near, WIDTH / columns, WIDTH / 16)[:, None]
     across = np.exp(-(((places[:, :1] - (np.arange(columns) + 0.5) * WIDTH / columns) / widths) ** 2) / 2)
     down = np.exp(-(((places[:, 1:] - (np.arange(rows) + 0.5) * height / rows) / widths) ** 2) / 2)
-    density: FloatArray = (down * (weights[:, None] / widths**2)).T @ across
+    density: FloatArray = (down * (together[:, None] / widths**2)).T @ across
     return density
 
 
