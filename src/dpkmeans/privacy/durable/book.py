@@ -11,7 +11,15 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.privacy import Loss
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, LedgerError, MethodError
-from dpkmeans.privacy.durable.hash_chain import BEGINNING, COLUMNS, FIELDS, LedgerEntry, Signer, checked_entry
+from dpkmeans.privacy.durable.hash_chain import (
+    BEGINNING,
+    COLUMNS,
+    FIELDS,
+    LedgerEntry,
+    Signer,
+    check_whole,
+    checked_entry,
+)
 from dpkmeans.privacy.durable.shares import check_share
 from dpkmeans.privacy.durable.terms import RHO, DataSet, Terms
 from dpkmeans.storage.keys import SigningKey
@@ -53,6 +61,20 @@ class Book:
         """Hash and signature of an entry, as they stand; None where it is not there."""
         row = self.connection.execute("SELECT sha256 FROM entries WHERE number = ?", (number,)).fetchone()
         return None if row is None else str(row[0])
+
+    def check_history(self, number: int, seal: str) -> None:
+        """Refuse a file in which entry `number` is not the one with that seal; 0 for none seen yet.
+
+        A signed ledger is followed from its beginning each time: nothing is spent on top of a history that was changed.
+        """
+        if number and self.seal_of(number) != seal:
+            raise LedgerError(
+                f"entry {number} of {self.path}, which was there before, is missing or another: the file was "
+                "restored from a copy, perhaps. Nothing is drawn. Find the right file; then open it again."
+            )
+        if self.key is not None and self.signer is not None:
+            self.key_for("")  # another key is named as that
+            check_whole(self.entries(), self.key.public)
 
     def of_fit(self, fit: str) -> list[LedgerEntry]:
         """The entries of a fit."""

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.privacy import Loss, Privacy
 from dpkmeans.core.rho import Rho
-from dpkmeans.errors import BudgetError, LedgerError, MethodError
+from dpkmeans.errors import BudgetError, MethodError
 from dpkmeans.privacy.durable.account import MAX_NAME, Account
 from dpkmeans.privacy.durable.book import Book
-from dpkmeans.privacy.durable.hash_chain import BEGINNING, LedgerEntry, Verification, check_unit, check_whole, verify
+from dpkmeans.privacy.durable.hash_chain import BEGINNING, LedgerEntry, Verification, check_unit, verify
 from dpkmeans.privacy.durable.history import History, Reservation, history_of
 from dpkmeans.privacy.durable.processes import marked
 from dpkmeans.privacy.durable.shares import Share, shares_of
@@ -303,23 +303,12 @@ class DurableLedger:
         return self._file.read(lambda connection: work(Book(connection, self.path, self.analyst, self.key)))
 
     def _write(self, work: Callable[[Book], T]) -> T:
-        """Do `work` alone and commit it, on top of the entries that this store has seen before, or refuse.
-
-        A signed ledger is followed from its beginning each time: nothing is spent on top of a history that was changed.
-        """
+        """Do `work` alone and commit it, on top of the entries that this store has seen before, or refuse."""
         last = self._seen
 
         def checked(book: Book) -> T:
             nonlocal last
-            number, seal = self._seen
-            if number and book.seal_of(number) != seal:
-                raise LedgerError(
-                    f"entry {number} of {self.path}, which was there before, is missing or another: the file was "
-                    "restored from a copy, perhaps. Nothing is drawn. Find the right file; then open it again."
-                )
-            if self.key is not None and book.signer is not None:
-                book.key_for("")  # another key is named as that
-                check_whole(book.entries(), self.key.public)
+            book.check_history(*self._seen)
             result, end = work(book), book.last()
             last = last if end is None else (end.number, end.sha256)
             return result
