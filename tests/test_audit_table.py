@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools import replay_table
 from tools.audit_table import BEGIN, END, KIND, VERSION, main
 
 from dpkmeans.audit import audit, registered_target, targets_of
 from dpkmeans.audit.neighbours import duplicate
+from dpkmeans.audit.replay_summary import summary_of, tightest
+from dpkmeans.audit.replay_targets import names, replays_of
 from dpkmeans.errors import FileError
 from dpkmeans.methods.registry import registry
 from dpkmeans.privacy.randomness import Randomness
@@ -30,6 +33,26 @@ def test_the_table_goes_between_its_marks_and_leaves_the_rest_of_the_page_alone(
     page.write_text("no marks", "utf-8")
     with pytest.raises(FileError, match="must hold the lines"):
         main(str(file), str(page))
+
+
+def test_replays_become_a_line_for_each_method_and_one_for_each_question(tmp_path):
+    row = summary_of(tightest("su", list(replays_of("su", 2, 1.0))))
+    file, page = tmp_path / "replay.json", tmp_path / "page.md"
+    write_json(file, replay_table.KIND, replay_table.VERSION, {"methods": [row, {**row, "method": "other"}]})
+    marks = [f"<!-- {mark}: {end} -->" for mark in ("replay", "questions") for end in ("begin", "end")]
+    page.write_text("\n".join(marks), "utf-8")
+    replay_table.main(str(page), str(file))
+    text = page.read_text("utf-8")
+    assert f"| `su` | 2 | {row['calls']} | 0 | " in text
+    assert "| `su`, `other` | `Laplace` | step: counts | " in text
+    assert [replay_table.share(value) for value in (1.0, 0.99999999, 0.63)] == ["1.000: tight", "0.999999", "0.630"]
+
+
+def test_the_page_shows_a_thousand_pairs_of_every_proved_method_and_none_above_its_budget():
+    text = PAGE.read_text("utf-8").split("<!-- replay: begin -->")[1].split("<!-- replay: end -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert {row[0].strip("`") for row in rows} == set(names())
+    assert all(int(row[1]) >= 1000 and row[3] == "0" for row in rows)
 
 
 def test_the_page_says_that_finding_nothing_proves_nothing():

@@ -1,23 +1,22 @@
 """An audit file as a Markdown table: `python -m tools.audit_table audit.json docs/audit.md`.
 
-Replaces the text between the two marks of the page.
+Replaces the text between the two marks of the page: those of `table`, or of a mark that is named behind it.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
-from tools.markdown import as_table
+from tools.markdown import as_table, put
 
 from dpkmeans.core.epsilon import format_epsilon
-from dpkmeans.errors import FileError
-from dpkmeans.storage.json_files import read_json, write_text
+from dpkmeans.storage.json_files import read_json
 
 KIND, VERSION = "dpkmeans audit", 1
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+MARK = "table"
+BEGIN, END = f"<!-- {MARK}: begin -->", f"<!-- {MARK}: end -->"
 HEADER = [
     "target",
     "label",
@@ -66,14 +65,9 @@ def _cells(finding: dict[str, Any]) -> list[str]:
     ]
 
 
-def main(audit: str, page: str) -> None:
+def main(audit: str, page: str, mark: str = MARK) -> None:
     """Put the table of an audit file into a page."""
-    text = Path(page).read_text("utf-8")
-    if BEGIN not in text or END not in text:
-        raise FileError(f"{page} must hold the lines {BEGIN} and {END}; the table goes between them.")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    table = markdown(read_json(audit, KIND, VERSION))
-    write_text(page, f"{before}{BEGIN}\n\n{table}\n{END}{after}")
+    put(page, mark, markdown(read_json(audit, KIND, VERSION)))
 
 
 if __name__ == "__main__":

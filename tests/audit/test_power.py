@@ -6,11 +6,15 @@ registered methods are run with the secure source at a confidence of 1 - 1e-9. F
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpkmeans.audit import Runs, audit, mechanism_targets, method_target, mutant_targets, registered_target, worst_pairs
 from dpkmeans.audit.mutants import structural_targets, thin_targets
 from dpkmeans.audit.neighbours import duplicate, empty_cluster, outlier
+from dpkmeans.audit.power_targets import corner_scores, power_targets
+from dpkmeans.audit.targets import targets_of
 from dpkmeans.methods.registry import make_method, registry
 from dpkmeans.privacy.randomness import Randomness
 
@@ -87,6 +91,25 @@ def test_no_proved_method_is_shown_to_lose_more_than_its_epsilon(entry):
     report = audit([target], runs=40, confidence=1 - 1e-9)
     assert not report.violations
     assert all(finding.claimed <= 1.0 for finding in report.findings)
+
+
+@pytest.mark.slow
+def test_an_event_made_for_a_method_shows_a_loss_and_none_above_its_epsilon():
+    """A centroid in the corner of an empty cell, by `blum` in one step; docs/audit.md has all methods."""
+    target = power_targets(1.0)[0]
+    case = replace(target.cases[0], scored=lambda pair: corner_scores(pair)[:1])
+    report = audit([replace(target, cases=(case,))], runs=2000, rng=Randomness.with_seed(19))
+    (finding,) = report.findings
+    assert (finding.target, finding.event) == ("blum", "centroids at the record")
+    assert 0.3 < finding.bound <= finding.claimed == 1.0
+
+
+def test_the_cases_made_for_a_method_belong_to_its_audit():
+    for target in power_targets(1.0):
+        (whole,) = targets_of(target.name, 1.0)
+        assert [case.pair for case in whole.cases[-len(target.cases) :]] == [case.pair for case in target.cases]
+        assert len(whole.cases) == len(worst_pairs()) + len(target.cases)
+    assert [target.name for target in targets_of("power", 1.0)] == [target.name for target in power_targets(1.0)]
 
 
 def test_every_registered_method_is_audited_over_every_pair():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.engines.clusters import blobs, dask_client, spark_session, write_parquet
 
 from dpkmeans import DPKMeans, make_synopsis
+from dpkmeans.audit.hard_pairs import run_of
+from dpkmeans.audit.replay import replay
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.data.source import Files
@@ -18,6 +21,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.errors import DataError
+from dpkmeans.session import FitRequest
 from dpkmeans.synopsis.residual_queries import Residuals
 from dpkmeans.synopsis.tree_cells import Halvings
 
@@ -181,3 +185,25 @@ def test_columns_are_chosen_and_ordered_by_name(where, folder):
     found = fit(Files(folder, columns=("x2", "x0")), "su", where, epsilon=1.0)
     assert found.feature_names == ("x2", "x0")
     assert np.array_equal(found.centroids, fit(X[:, [2, 0]], "su", epsilon=1.0).centroids)
+
+
+def test_a_replay_holds_on_every_engine_and_finds_the_losses_that_memory_finds(where, tmp_path):
+    """D and D' as folders of files, the extra record in a corner, first in its file and alone in it."""
+    extra = np.ones((1, 3))
+    without, with_record = (tmp_path / name for name in ("without", "with"))
+    without.mkdir()
+    with_record.mkdir()
+    folders = [
+        write_parquet(without, X, [900, 901, 2500]),
+        write_parquet(with_record, np.vstack([extra, X]), [1, 901, 902, 2501]),
+    ]
+    asked = FitRequest(n_clusters=4, epsilon=1.0, bounds=(0, 1), method="su")
+
+    def replayed(engine):
+        on_d, on_neighbour = (run_of(replace(asked, engine=engine), Files(folder)) for folder in folders)
+        return replay(on_d, on_neighbour, 5)
+
+    found, expected = replayed(where), replayed("memory")
+    assert found.holds, found.why_not
+    assert found.calls == expected.calls
+    assert any(call.occurred for call in found.calls)

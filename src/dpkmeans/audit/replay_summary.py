@@ -55,7 +55,7 @@ def _asked(calls: Sequence[Call]) -> tuple[Asked, ...]:
     """The calls by mechanism and question, in order; steps, rounds and places of the same kind are one question."""
     shares: dict[tuple[str, str], list[Fraction]] = {}
     for call in calls:
-        question = re.sub(r" \d+", "", call.label)
+        question = re.sub(r" \d+( of \d+)?", "", call.label)
         shares.setdefault((call.mechanism, question), []).append(abs(call.loss) / call.budget)
     return tuple(Asked(*key, len(found), max(found)) for key, found in sorted(shares.items()))
 

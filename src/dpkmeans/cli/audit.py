@@ -50,7 +50,8 @@ def audit(
     Parameters
     ----------
     method:
-        A method (see: dpkmeans methods), a mechanism, or a group: mechanisms, methods, attacks, mutants, all.
+        A method (see: dpkmeans methods), a mechanism, or a group: mechanisms, methods, persons, attacks,
+        mutants, power, all.
     epsilon:
         The total epsilon that is claimed. Methods with a budget per step get steps that add up to about this total.
     runs:
