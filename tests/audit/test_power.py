@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from dpkmeans.audit import Runs, audit, mechanism_targets, method_target, mutant_targets, registered_target, worst_pairs
+from dpkmeans.audit.method_targets import MethodCase
 from dpkmeans.audit.mutants import structural_targets, thin_targets
 from dpkmeans.audit.neighbours import duplicate, empty_cluster, outlier
 from dpkmeans.audit.power_targets import corner_scores, power_targets
@@ -97,7 +98,9 @@ def test_no_proved_method_is_shown_to_lose_more_than_its_epsilon(entry):
 def test_an_event_made_for_a_method_shows_a_loss_and_none_above_its_epsilon():
     """A centroid in the corner of an empty cell, by `blum` in one step; docs/audit.md has all methods."""
     target = power_targets(1.0)[0]
-    case = replace(target.cases[0], scored=lambda pair: corner_scores(pair)[:1])
+    first = target.cases[0]
+    assert isinstance(first, MethodCase)
+    case = replace(first, scored=lambda pair: corner_scores(pair)[:1])
     report = audit([replace(target, cases=(case,))], runs=2000, rng=Randomness.with_seed(19))
     (finding,) = report.findings
     assert (finding.target, finding.event) == ("blum", "centroids at the record")
