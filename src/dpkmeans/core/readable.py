@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpkmeans.core.kinds import OTHER, Boolean, Category, Kind
 from dpkmeans.core.rounding import number, with_margin
 from dpkmeans.core.times import Date, Time
@@ -84,6 +82,8 @@ def intervals_of(release: Release, level: float = 0.95) -> Intervals | None:
 
 def size_texts(release: Release, found: Intervals | None) -> list[str] | None:
     """The noisy sizes, with margins where there are intervals; None where there are no sizes."""
+    import numpy as np  # here: help and the first line of a command come without it
+
     if release.sizes is None:
         return None
     if found is None:
@@ -116,6 +116,8 @@ def centroid_rows(release: Release, columns: int | None = None, found: Intervals
 
 def _margins(release: Release, found: Intervals | None) -> list[list[Any]]:
     """How far the farther end of each interval is from its centroid, (k, d); None in all places without intervals."""
+    import numpy as np  # here: help and the first line of a command come without it
+
     if found is None:
         return [[None] * release.bounds.n_features] * release.n_clusters
     farther: list[list[Any]] = np.maximum(found.upper - release.centroids, release.centroids - found.lower).tolist()
@@ -189,6 +191,8 @@ def kinds_of_features(release: Release) -> list[Kind | None]:
 
 def to_frame(release: Release) -> Any:
     """See `Release.to_frame`."""
+    import numpy as np  # here: help and the first line of a command come without it
+
     try:
         import pandas as pd
     except ImportError:
