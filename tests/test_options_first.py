@@ -173,7 +173,7 @@ def test_the_command_refuses_options_before_it_looks_for_the_data(tmp_path, caps
         ([*box, "--epsilon", "1", "--delimiter", "::"], "--delimiter must be one character"),
         ([*box, "--epsilon", "1", "--ledger", "none.db", "--dataset", "visits"], "none.db"),
         ([*box, "--epsilon", "1", "--ledger", "ledger.db", "--dataset", "visits"], "has only 0.5 left"),
-        ([*box, "--epsilon", "1", "--out", "no/model.json"], "the folder no does not exist"),
+        ([*box, "--epsilon", "1", "--out", "no/model.json"], "/no does not exist. Make it first"),
         (["--bounds", "1:0", "--epsilon", "1"], "lower must be below upper"),
         (["--bounds", "0:1,0:2", "--columns", "a,b,c", "--epsilon", "1"], "given for 2 features; the records have 3"),
     ]

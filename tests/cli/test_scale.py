@@ -90,6 +90,7 @@ def impatient(monkeypatch):
 def web_server():
     """The port of a server that speaks HTTP, as a dashboard does."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.handle_error = lambda *_: None  # type: ignore[method-assign] # of a client that hangs up; it would print
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_address[1]
