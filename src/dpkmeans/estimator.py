@@ -250,7 +250,7 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         >>> X = np.random.default_rng(0).random((2000, 2))
         >>> page = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).report()
-        >>> "What is guaranteed" in page
+        >>> "The decision" in page
         True
         """
         check_is_fitted(self)

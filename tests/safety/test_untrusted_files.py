@@ -51,8 +51,10 @@ def test_no_code_of_ours_reads_what_can_run():
 
 
 def write(path: Path, content: object, kind: str = "dpkmeans model", **more: object) -> Path:
-    checksum = files.checksum(content)
-    path.write_text(json.dumps({"kind": kind, "version": 1, "sha256": checksum, "content": content} | more))
+    identity = content.get("identity") if isinstance(content, dict) else None
+    version = identity["schema"] if isinstance(identity, dict) else 1
+    head = {"kind": kind, "version": version, "sha256": files.checksum(content)}
+    path.write_text(json.dumps(head | {"content": content} | more))
     return path
 
 

@@ -64,7 +64,8 @@ class Tree:
         found = WeightedPoints.of(found.points, found.weights)
         if self.spare and k > self.spare:
             found = with_mean(condense(found, k - self.spare, rng.generator))
-        return Built(found, signal=k, near=near)
+        signal = k if self.offsets else 1  # where means are noise, no more than one cluster is claimed
+        return Built(found, signal=signal, near=near)
 
     def _means(
         self,
