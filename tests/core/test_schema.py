@@ -49,7 +49,7 @@ def kinds(draw):
     if which == "boolean":
         return Boolean(missing=draw(st.sampled_from([missing, True, False])))
     try:
-        found = draw(levels.filter(lambda some: some != ["?"]))  # alone, that is the mark of what is to be filled in
+        found = draw(levels.filter(lambda some: "?" not in some))  # the mark of what is to be filled in
         return Category(*found, missing=missing)
     except SchemaError:  # two levels of the same text
         return Category("a")
