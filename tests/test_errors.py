@@ -4,6 +4,8 @@ import ast
 import copy
 import inspect
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from string import Formatter
 
@@ -30,6 +32,21 @@ def test_errors_survive_a_pickle_and_a_copy_with_all_they_carry(kind):
     for other in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(other) is kind
         assert str(other) == str(error) == "columns='a' is empty. Leave columns out."
+
+
+def test_errors_survive_the_pickle_of_a_cluster_that_rebuilds_them_without_arguments():
+    """Dask installs this for every exception of a process that imports it; a process of its own keeps it out of ours."""
+    code = (
+        "import pickle, inspect\nfrom tblib import pickling_support\nfrom dpkmeans import errors\n"
+        "pickling_support.install()\n"
+        "for kind in vars(errors).values():\n"
+        "    if inspect.isclass(kind) and issubclass(kind, errors.Explained):\n"
+        "        error = kind('is empty.', parameter='columns')\n"
+        "        other = pickle.loads(pickle.dumps(error))\n"
+        "        assert (type(other), str(other)) == (kind, str(error)), kind\n"
+    )
+    pytest.importorskip("tblib")
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_braces_in_a_message_are_text():

@@ -137,6 +137,9 @@ class ChangedFileError(FileError):
 class OutOfMemoryError(DPKMeansError, MemoryError):
     """There is too little memory, by a limit that it names."""
 
+    def __new__(cls, *args: object, **_: object) -> OutOfMemoryError:  # MemoryError's own refuses a class of two bases
+        return Exception.__new__(cls, *args)
+
 
 class EngineError(DPKMeansError, RuntimeError):
     """A cluster that cannot be reached or started, or that was lost: no scheduler answers, or no worker is left."""
