@@ -49,7 +49,11 @@ def questions(rows: list[dict[str, Any]]) -> str:
 
 def main(page: str, *files: str) -> None:
     """Put both tables into a page."""
-    rows = [row for file in files for row in read_json(file, KIND, VERSION)["methods"]]
+    put_rows(page, [row for file in files for row in read_json(file, KIND, VERSION)["methods"]])
+
+
+def put_rows(page: str, rows: list[dict[str, Any]]) -> None:
+    """Put the summaries of methods into a page."""
     put(page, "replay", methods(rows))
     put(page, "questions", questions(rows))
 

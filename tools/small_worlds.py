@@ -10,26 +10,40 @@ from tools.markdown import as_table, put
 from dpkmeans.audit.small_samplers import enumerated_samplers
 from dpkmeans.audit.small_worlds import enumerated
 
+WORLDS = ["mechanism", "pairs of data sets", "outputs", "largest loss at 1"]
+SAMPLERS = ["sampler", "pairs of data sets", "ways that draws came out", "a probability is off by", "largest loss at 1"]
 
-def main(page: str, pairs: str | None = None) -> None:
-    """The laws of mechanisms, and of the samplers by all of their draws: in all worlds, or in the first so many."""
-    worlds = [
+
+def world_rows() -> list[list[str]]:
+    """The laws of mechanisms, in all worlds."""
+    return [
         [f"`{row.mechanism}`", str(row.worlds), str(row.outputs), f"{row.largest:.30f}"]
         for row in enumerated(Fraction(1))
     ]
-    put(page, "worlds", as_table(["mechanism", "pairs of data sets", "outputs", "largest loss at 1"], worlds))
-    samplers = [
+
+
+def sampler_rows(pairs: int | None = None) -> list[list[str]]:
+    """The samplers by all of their draws: in all worlds, or in the first so many pairs."""
+    return [
         [row.sampler, str(row.worlds), str(row.ways), f"{float(row.off):.0e}", f"{row.largest:.30f}"]
-        for row in enumerated_samplers(None if pairs is None else int(pairs))
+        for row in enumerated_samplers(pairs)
     ]
-    header = [
-        "sampler",
-        "pairs of data sets",
-        "ways that draws came out",
-        "a probability is off by",
-        "largest loss at 1",
-    ]
-    put(page, "samplers", as_table(header, samplers))
+
+
+def world_table(rows: list[list[str]]) -> str:
+    """As Markdown."""
+    return as_table(WORLDS, rows)
+
+
+def sampler_table(rows: list[list[str]]) -> str:
+    """As Markdown."""
+    return as_table(SAMPLERS, rows)
+
+
+def main(page: str, pairs: str | None = None) -> None:
+    """Both tables into a page."""
+    put(page, "worlds", world_table(world_rows()))
+    put(page, "samplers", sampler_table(sampler_rows(None if pairs is None else int(pairs))))
 
 
 if __name__ == "__main__":

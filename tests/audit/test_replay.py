@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpkmeans.audit.choice_law import chance_of_choice, loss_of_choice
 from dpkmeans.audit.losses import DIGITS, chance_of_split, loss_of
-from dpkmeans.audit.replay import Outcome, replay
+from dpkmeans.audit.replay import Call, Outcome, Replayed, replay
 from dpkmeans.audit.replay_mutants import is_found, mutants
 from dpkmeans.audit.replay_summary import tightest
 from dpkmeans.audit.replay_targets import BOUNDS, names, replays_of
@@ -187,6 +187,31 @@ def test_mechanisms_are_as_before_after_a_replay_even_if_it_fails() -> None:
     with pytest.raises(RuntimeError):
         replay(fails, fails, 0)
     assert Laplace.release is before
+
+
+def a_call(loss: float, budget: float, *, gaussian: bool = False) -> Call:
+    return Call("a mechanism", "a call", Fraction(budget), Fraction(loss), 1, 1, gaussian)
+
+
+@pytest.mark.parametrize(
+    ("calls", "spent", "spent_rho", "holds"),
+    [
+        ([a_call(-0.5, 0.5), a_call(0.25, 0.25, gaussian=True)], 0.0, 0.375, True),  # 0.5²/2 = 0.125 of rho
+        ([a_call(-0.5, 0.5), a_call(0.25, 0.25, gaussian=True)], 0.0, 0.374, False),
+        ([a_call(-0.5, 0.5), a_call(0.25, 0.25, gaussian=True)], 0.5, 0.25, True),
+        ([a_call(-0.5, 0.5), a_call(0.25, 0.25, gaussian=True)], 0.4, 0.25, False),
+        ([a_call(0.5, 0.5), a_call(0.5, 0.5)], 0.5, 0.125, True),  # the first before the first rho, the second after
+        ([a_call(0.5, 0.5), a_call(0.5, 0.5)], 0.5, 0.124, False),
+        ([a_call(0.5, 0.5), a_call(0.5, 0.5)], 0.9, 0.0, False),
+        ([a_call(0.5, 0.5), a_call(-0.5, 0.5)], 0.1, 0.0, True),
+    ],
+)
+def test_a_pure_call_that_was_booked_in_rho_uses_half_the_square_of_its_loss(
+    calls: list[Call], spent: float, spent_rho: float, holds: bool
+) -> None:
+    replayed = Replayed(tuple(calls), Fraction(spent), Fraction(spent_rho))
+    assert replayed.holds is holds
+    assert holds or "the ledger says" in replayed.why_not
 
 
 def test_the_summary_names_the_call_that_came_closest() -> None:

@@ -30,20 +30,26 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs per side: of mechanisms, of methods, and of methods labelled `paper`."""
+    """Runs per side: of mechanisms, of methods, and of methods labelled `paper`.
+
+    `share` is the part of its runs that a target gets which says itself how many it is worth.
+    """
 
     mechanism: int = 100_000
     method: int = 2_000
     paper: int = 10_000
+    share: float = 1.0
 
     def of(self, target: Target) -> int:
         """Runs per side for this target."""
+        if target.runs is not None:
+            return round(target.runs * self.share)
         if target.level == "mechanism":
             return self.mechanism
         return self.method if target.label == "proved" else self.paper
 
 
-QUICK = Runs(mechanism=40_000, method=100, paper=1_000)
+QUICK = Runs(mechanism=40_000, method=100, paper=1_000, share=0.01)
 
 
 @dataclass(frozen=True)
@@ -128,21 +134,24 @@ def audit(
     jobs: int = 1,
     progress: Progress | None = None,
     rng: Randomness | None = None,
+    events: int | None = None,
 ) -> AuditReport:
     """Audit `targets`: half of the runs choose events, the other half bound epsilon.
 
     Noise comes from the cryptographic source unless `rng` is given, which works with one job only. Every bound is taken
     at (1 - confidence) / (number of events), so the probability that any bound of the report is wrong is at most
-    1 - confidence. Finding no violation proves nothing.
+    1 - confidence. `events` is that number where this is a part of a larger report.
+
+    Finding no violation proves nothing.
     """
     if not 0 < confidence < 1:
         raise MethodError(f"confidence must lie between 0 and 1; got {confidence}.")
     started = time.monotonic()
     work = [(target, case) for target in targets for case in target.cases]
-    n_events = sum(len(case.scores()) for _, case in work)
+    n_events = events_of(targets)
     if n_events == 0:
         raise MethodError("there is nothing to audit. Name a method, a mechanism, or 'all'.")
-    alpha = (1 - confidence) / n_events
+    alpha = (1 - confidence) / max(n_events, events or 0)
     sizes = [check_integer(runs if isinstance(runs, int) else runs.of(target), "runs", least=8) for target, _ in work]
     findings: list[Finding] = []
     total, done = sum(2 * n for n in sizes), 0
@@ -162,6 +171,11 @@ def audit(
     if progress is not None:
         progress("done", total, total)
     return AuditReport(tuple(findings), confidence, time.monotonic() - started, jobs)
+
+
+def events_of(targets: Sequence[Target]) -> int:
+    """How many events an audit of these targets measures."""
+    return sum(len(case.scores()) for target in targets for case in target.cases)
 
 
 def _findings(target: Target, case: Case, without: Sample, with_record: Sample, alpha: float) -> Iterator[Finding]:

@@ -32,7 +32,10 @@ FIXED = 4
 MAX_COLUMNS = 24
 """Numbers of a release besides its centroids that are scored: passes, spends, sizes, parameters, certificate."""
 
-SMALLER = {"privgene": {"n_candidates": 20, "n_selected": 2}}
+SMALLER: dict[str, dict[str, Any]] = {
+    "privgene": {"n_candidates": 20, "n_selected": 2},
+    "lei": {"n_records": 200},  # a histogram of thousands of cells; from a noisy number it may have 2^18
+}
 """Public parameters under which a fit is fast; the guarantee is the same for all of them."""
 
 PILOT = 40

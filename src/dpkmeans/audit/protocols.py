@@ -42,7 +42,8 @@ class Case(Protocol):
 class Target:
     """A mechanism, a method or a mutant with all its pairs.
 
-    `claims` is False for what claims no privacy: a loss is then reported, and is no violation.
+    `claims` is False for what claims no privacy: a loss is then reported, and is no violation. `runs` is the number of
+    runs per side that it is worth, where its level does not decide.
     """
 
     name: str
@@ -51,3 +52,4 @@ class Target:
     cases: tuple[Case, ...]
     claims: bool = True
     mutant: bool = False
+    runs: int | None = None

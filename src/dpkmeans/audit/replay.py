@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import numpy as np
@@ -73,13 +74,24 @@ class Replayed:
 
     @property
     def loss(self) -> Fraction:
-        """The loss of all calls of pure mechanisms together."""
-        return sum((call.loss for call in self.calls if not call.gaussian), Fraction(0))
+        """The loss of all calls that were booked in pure epsilon, together."""
+        return sum((call.loss for call in self._in_pure), Fraction(0))
 
     @property
     def rho(self) -> Fraction:
-        """What all Gaussian calls together used of rho."""
-        return sum((call.loss for call in self.calls if call.gaussian), Fraction(0))
+        """What all other calls together used of rho; a pure one loss²/2, as ε-DP is ε²/2 of rho (proofs/ledger.md)."""
+        in_pure = {id(call) for call in self._in_pure}
+        rest = [call for call in self.calls if id(call) not in in_pure]
+        return sum((call.loss if call.gaussian else call.loss**2 / 2 for call in rest), Fraction(0))
+
+    @property
+    def _in_pure(self) -> list[Call]:
+        """Pure calls; where the ledger booked rho, those whose budgets fit into what it booked as pure epsilon."""
+        pure = [call for call in self.calls if not call.gaussian]
+        if not self.spent_rho:
+            return pure
+        held = accumulate(call.budget for call in pure)
+        return [call for call, total in zip(pure, held, strict=True) if total <= self.spent]
 
     @property
     def holds(self) -> bool:
@@ -98,7 +110,9 @@ class Replayed:
                     f"{call.label!r} lost {float(abs(call.loss)):.6g} of {float(call.budget):.6g}; one record changed "
                     f"{call.occurred} where {call.declared} is declared"
                 )
-        return f"the run lost {float(abs(self.loss)):.6g} where the ledger says {float(self.spent):.6g}"
+        if abs(self.loss) > self.spent:
+            return f"the run lost {float(abs(self.loss)):.6g} where the ledger says {float(self.spent):.6g}"
+        return f"the run used {float(self.rho):.6g} of rho where the ledger says {float(self.spent_rho):.6g}"
 
 
 def replay(on_d: Run, on_neighbour: Run, seed: int, *, records: int = 1) -> Replayed:

@@ -1,10 +1,13 @@
-"""What is replayed: every method of the registry, other packages' too, persons as the unit, and estimated bounds."""
+"""What is replayed: every method of the registry, other packages' too, persons as the unit, estimated bounds, and
+baselines with Gaussian noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -16,7 +19,7 @@ from dpkmeans.audit.replay import Replayed, replay
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.unit import Person
 from dpkmeans.errors import MethodError
-from dpkmeans.methods.registry import MethodSpec, registry
+from dpkmeans.methods.registry import MethodSpec, make_method, registry
 from dpkmeans.session import FitRequest
 
 PERSONS, BOUNDS = "persons", "bounds"
@@ -97,4 +100,15 @@ def _bounds(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
         yield replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed + i)
 
 
-_OTHERS: dict[str, Callable[[int, float, int], Iterator[Replayed]]] = {PERSONS: _persons, BOUNDS: _bounds}
+def _gaussian(name: str, pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
+    """A baseline with Gaussian noise. A noisy number of records is a pure spend, booked in rho."""
+    request = FitRequest(method=make_method(name, noise="gaussian"), epsilon=epsilon, delta=DELTA)
+    return (replay_pair(pair, request, seed + i) for i, pair in enumerate(hard_pairs(pairs, seed)))
+
+
+GAUSSIAN = ("su", "blum", "gupt")
+_OTHERS: dict[str, Callable[[int, float, int], Iterator[Replayed]]] = {
+    PERSONS: _persons,
+    BOUNDS: _bounds,
+    **{f"{name}-gaussian": partial(_gaussian, name) for name in GAUSSIAN},
+}
