@@ -35,7 +35,7 @@ def test_errors_survive_a_pickle_and_a_copy_with_all_they_carry(kind):
 
 
 def test_errors_survive_the_pickle_of_a_cluster_that_rebuilds_them_without_arguments():
-    """Dask installs this for every exception of a process that imports it; a process of its own keeps it out of ours."""
+    """Dask installs this for every exception of a process that imports it; a process of its own keeps it away here."""
     code = (
         "import pickle, inspect\nfrom tblib import pickling_support\nfrom dpkmeans import errors\n"
         "pickling_support.install()\n"
