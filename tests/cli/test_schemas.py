@@ -28,6 +28,8 @@ CALLS = {
     "show": ("show model.json",),
     "show-verify": ("show model.json --verify",),
     "report": ("report model.json --out again.html",),
+    "quality": ("quality model.json visits.csv --epsilon 0.1",),
+    "profile": ("profile model.json visits.csv --columns east --bins 4 --epsilon 0.2",),
     "synopsis": (f"synopsis visits.csv --header --epsilon 1 {BOX} --out other.json",),
     "explore": ("explore synopsis.json --k 2:3",),
     "plan": (

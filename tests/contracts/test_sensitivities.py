@@ -21,6 +21,7 @@ import dpkmeans
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import cell_counts, centred_sums
 from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.kinds import Boolean, Number
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.data.source import array_batch
 from dpkmeans.engines import block_tasks, corner_check, cost_task
@@ -28,6 +29,8 @@ from dpkmeans.engines.cost_task import check_costs
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.survey import over_batches
 from dpkmeans.errors import BudgetError
+from dpkmeans.evaluation.bins import Binned
+from dpkmeans.evaluation.queries import ClusterHistograms, FitQuality
 from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.dp_em import Components, one_component
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
@@ -114,6 +117,21 @@ def counted_leaves(rng, box):
     return lambda records: leaf_counts(engine_of(records, box).answer(query.cells), query)
 
 
+def fit_quality(rng, box):
+    centroids = rng.random((int(rng.integers(1, 5)), box.n_features)) * box.unit_box
+    query = FitQuality(centroids, 10 ** rng.uniform(-6, 0.5))
+    return lambda records: engine_of(records, box).answer(query)
+
+
+def cluster_histograms(rng, box):
+    """Of the first feature, in ranges, and of the last once more, as a boolean."""
+    centroids = rng.random((int(rng.integers(1, 4)), box.n_features)) * box.unit_box
+    ranges = Binned("a", Number(), ("low", "high", "missing"), 0, (0.0, float(rng.random()), 1.0))
+    truth = Binned("b", Boolean(), ("true", "false", "missing"), box.n_features - 1)
+    task = ClusterHistograms(box, centroids, "refuse", (ranges, truth))
+    return lambda records: Exact(over_batches(task, [array_batch(records)], "keep"), task.sensitivity)
+
+
 QUESTIONS = {
     "number of records": (
         lambda rng, box: lambda records: engine_of(records, box).count(),
@@ -140,6 +158,8 @@ QUESTIONS = {
         lambda rng, box: lambda records: bounds_histogram(records),
         {"l1", "l2_squared", "linf", "gap"},
     ),
+    "quality of a fit": (fit_quality, {"linf"}),
+    "histograms of clusters": (cluster_histograms, {"l1", "l2_squared", "linf", "gap"}),
     "costs of candidates": (costs, set()),  # rounded up with a margin: proofs/privgene.md
     "moments under a mixture": (mixture_moments, set()),  # products reach 49/50: test_dp_em.py
     "sums over blocks": (block_sums, set()),  # any two blocks may be a side apart: test_gupt.py
@@ -310,6 +330,7 @@ DECLARES = {
     "engines/block_engine.py",
     "engines/memory.py",
     "engines/persons.py",
+    "evaluation/queries.py",
     "kernels/score_range.py",
     "methods/bounds_estimate.py",
     "methods/gupt.py",

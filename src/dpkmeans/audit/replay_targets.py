@@ -1,5 +1,5 @@
 """What is replayed: every method of the registry, other packages' too, persons as the unit, estimated bounds, and
-baselines with Gaussian noise.
+baselines with Gaussian noise, questions about a release.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.audit.hard_pairs import HardPair, hard_pairs, many_records, replay_pair, run_of
+from dpkmeans.audit.hard_pairs import LOWER, UPPER, HardPair, hard_pairs, many_records, replay_pair, run_of
 from dpkmeans.audit.method_targets import SMALLER
-from dpkmeans.audit.replay import Replayed, replay
+from dpkmeans.audit.replay import Outcome, Replayed, replay
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.kinds import Category
+from dpkmeans.core.release import Release
 from dpkmeans.core.unit import Person
-from dpkmeans.errors import MethodError
+from dpkmeans.errors import DPKMeansError, MethodError
 from dpkmeans.methods.registry import MethodSpec, make_method, registry
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.session import FitRequest
+from dpkmeans.session import run as fit
 
-PERSONS, BOUNDS = "persons", "bounds"
+PERSONS, BOUNDS, EVALUATION = "persons", "bounds", "evaluation"
 AT_MOST = 3
 DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
 KEEPS: tuple[Any, ...] = ("rows", "mean", "one")
 
 
 def replays_of(name: str, pairs: int, epsilon: float, seed: int = 0) -> Iterator[Replayed]:
-    """Replays of a method of the registry, of persons, or of estimated bounds, over so many hard pairs.
+    """Replays over so many hard pairs: of a method of the registry, persons, estimated bounds, or `evaluation`.
 
     >>> all(replayed.holds for replayed in replays_of("dwork", 3, 1.0))
     True
@@ -100,6 +105,39 @@ def _bounds(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
         yield replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed + i)
 
 
+def _evaluation(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
+    """Quality and profile, in turn, of centroids that are public."""
+    rng = np.random.default_rng(seed)
+    for i, pair in enumerate(hard_pairs(pairs, seed)):
+        d = pair.records.shape[1]
+        public = _labelled(rng.uniform(LOWER, UPPER, (20, d)))
+        bounds = {f"x{j}": (LOWER, UPPER) for j in range(d)}
+        request = FitRequest(n_clusters=3, bounds=bounds, method="lloyd", guarantee="none", random_state=0)
+        asked = partial(_ask, fit(request, public).release, epsilon, i % 2 == 1)
+        without, with_record = (partial(asked, _labelled(pair.side(more))) for more in (False, True))
+        yield replay(without, with_record, seed + i)
+
+
+def _ask(release: Release, epsilon: float, histograms: bool, table: Any, rng: Randomness) -> Outcome:
+    ledger, levels = Ledger(), {"level": Category("a", "b")}
+    try:
+        asking = partial(release.profile, columns=levels) if histograms else release.quality
+        found = asking(table, epsilon=epsilon, ledger=ledger, guarantee="none", random_state=rng)
+        shown: Any = found.to_dict()
+    except DPKMeansError as error:
+        shown = f"{type(error).__name__}: {error}"
+    return Outcome(shown, ledger.loss.pure.fraction)
+
+
+def _labelled(records: Any) -> Any:
+    """The records as a table, with a level that each has by itself."""
+    import pandas as pd
+
+    table = pd.DataFrame(records, columns=[f"x{j}" for j in range(records.shape[1])])
+    table["level"] = ["abc"[int(7 * abs(x)) % 3] if np.isfinite(x) else None for x in records[:, 0].tolist()]
+    return table
+
+
 def _gaussian(name: str, pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
     """A baseline with Gaussian noise. A noisy number of records is a pure spend, booked in rho."""
     request = FitRequest(method=make_method(name, noise="gaussian"), epsilon=epsilon, delta=DELTA)
@@ -111,4 +149,5 @@ _OTHERS: dict[str, Callable[[int, float, int], Iterator[Replayed]]] = {
     PERSONS: _persons,
     BOUNDS: _bounds,
     **{f"{name}-gaussian": partial(_gaussian, name) for name in GAUSSIAN},
+    EVALUATION: _evaluation,
 }

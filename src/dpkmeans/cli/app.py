@@ -10,6 +10,7 @@ from dpkmeans import __version__
 from dpkmeans.cli import output
 from dpkmeans.cli.audit import audit
 from dpkmeans.cli.demo import demo, methods
+from dpkmeans.cli.evaluation import profile, quality
 from dpkmeans.cli.fit import fit
 from dpkmeans.cli.keys import app as key
 from dpkmeans.cli.ledger import app as ledger
@@ -34,6 +35,8 @@ for command in (
     predict,
     show,
     report,
+    quality,
+    profile,
     synopsis,
     explore,
     plan,

@@ -29,6 +29,7 @@ from dpkmeans.core.readable import (
 if TYPE_CHECKING:
     from dpkmeans.core.release import Release
     from dpkmeans.engines.block_engine import PassReport
+    from dpkmeans.evaluation.answers import Profile, Quality
 
 _ANY_WIDTH = 10**6
 _LONG = 1000  # rows; a longer table is printed without rich, which takes a minute for 100 000
@@ -150,7 +151,7 @@ def _estimate(release: Release) -> str:
     return ", ".join(side(j, name) for j, (name, kind) in features if kind is None or kind.name == "number")
 
 
-def print_guarantee(release: Release) -> None:
+def print_guarantee(release: Release | Quality | Profile) -> None:
     """The guarantee in plain words, on stdout."""
     text = Text(printable(release.summary()), style=_STYLES.get(release.guarantee.label, "bold"))
     Console(highlight=False).print(text, soft_wrap=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import Bounds
@@ -20,6 +20,10 @@ from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.identity import Identity
 from dpkmeans.core.intervals import Intervals
 from dpkmeans.core.schema import Schema
+
+if TYPE_CHECKING:
+    from dpkmeans.evaluation.answers import Profile, Quality
+    from dpkmeans.evaluation.asking import Asking
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,13 @@ class Release:
     def cost(self) -> Cost:
         """What was promised and spent."""
         return Cost.of(self.spends, self.epsilon_promised, self.delta, self.rho_promised)
+
+    @property
+    def file_version(self) -> int:
+        """The version of its file: the oldest that reads it rightly."""
+        from dpkmeans.storage import codec
+
+        return codec.file_version(self.guarantee, self.bounds, self.cost)
 
     @property
     def epsilon_spent(self) -> float | None:
@@ -173,6 +184,44 @@ class Release:
         from dpkmeans.synopsis.intervals import intervals
 
         return intervals(self, level)
+
+    def quality(self, X: Any, epsilon: float, **how: Unpack[Asking]) -> Quality:
+        """How well the centroids fit the records `X`: a private cost and simplified silhouette, each with an interval.
+
+        `how` takes `ledger`, `dataset`, `guarantee`, `engine` and `random_state`, as a fit does. The unit is that of
+        this release. Guarantee: `proved` for `epsilon` beside what the release has cost, and never stronger than this
+        release's own label. Source: proofs/evaluation.md.
+
+        >>> import numpy as np
+        >>> from dpkmeans import DPKMeans
+        >>> X = np.random.default_rng(0).random((2000, 2))
+        >>> found = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_.quality(X, epsilon=0.5)
+        >>> found.epsilon_spent, 0 < found.silhouette.value < 1, found.cost.lower < found.cost.upper
+        (0.5, True, True)
+        """
+        from dpkmeans.evaluation.quality import quality
+
+        return quality(self, X, epsilon, how)
+
+    def profile(self, X: Any, columns: Any, epsilon: float, *, bins: Any = 10, **how: Unpack[Asking]) -> Profile:
+        """Private histograms of other columns of the table `X` within the clusters: noisy numbers, with intervals.
+
+        `columns` maps names to kinds, as a schema does, or to `(lower, upper)`; names alone are for columns of the
+        fit. Levels and bounds must be public. `bins` is how many ranges a column of numbers, dates or times has, or by
+        name the edges of the ranges, as in `{"age": [0, 18, 65, 120]}`. `how` is as for `quality`. Missing values have
+        a bin of their own, and so have values that are no level. Guarantee: as for `quality`.
+
+        >>> import pandas as pd
+        >>> from dpkmeans import Category, DPKMeans
+        >>> visits = pd.DataFrame({"age": [30, 50] * 500, "region": ["N", "S"] * 500})
+        >>> release = DPKMeans(2, epsilon=1.0, bounds={"age": (0, 100)}).fit(visits).release_
+        >>> found = release.profile(visits, {"region": Category("N", "S")}, epsilon=1.0)
+        >>> found["region"].bins, found["region"].counts.shape
+        (('N', 'S', 'other', 'missing'), (2, 4))
+        """
+        from dpkmeans.evaluation.profile import profile
+
+        return profile(self, X, columns, epsilon, bins, how)
 
     def summary(self) -> str:
         """The guarantee in one sentence."""

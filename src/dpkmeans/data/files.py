@@ -13,7 +13,7 @@ from dpkmeans.data.csv import dialect_of, open_csv
 from dpkmeans.data.dialect import COMPRESSED
 from dpkmeans.data.numbers import require_pyarrow
 from dpkmeans.data.parquet import parquet_source
-from dpkmeans.data.source import Files, Source, checked_nulls
+from dpkmeans.data.source import KEEP, Files, Source, checked_nulls
 from dpkmeans.data.spool import Unread
 from dpkmeans.errors import DataError, FileError
 
@@ -26,7 +26,8 @@ _NO_FILES = "Give a Parquet or CSV file, a folder of them, or a pattern such as 
 
 def open_files(files: Files, schema: Schema | None = None) -> Source | Unread:
     """Look at the files' names, columns and types, not yet at their records. A schema names the columns by itself."""
-    checked_nulls(files.nulls)
+    if files.nulls != KEEP:
+        checked_nulls(files.nulls)
     dialect_of(files)
     require_pyarrow()
     paths = find_files(files.path)

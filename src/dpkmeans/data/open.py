@@ -16,7 +16,7 @@ from dpkmeans.core.vectors import Vector
 from dpkmeans.data.files import open_files
 from dpkmeans.data.fingerprint import Fingerprint, WatchedPiece
 from dpkmeans.data.numbers import OTHER_KINDS
-from dpkmeans.data.source import Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
+from dpkmeans.data.source import KEEP, Files, FrameSource, Nulls, Source, checked_nulls, open_array, open_iterable
 from dpkmeans.data.spool import Unread, open_arrow_stream
 from dpkmeans.data.validate import as_records, choose_columns, frame_columns, frame_names, frame_records, is_frame
 from dpkmeans.errors import DataError, SchemaError
@@ -73,14 +73,20 @@ class _Handed:
 
 
 def open_records(
-    X: Any, columns: Sequence[str] | None = None, *, schema: Schema | None = None, nulls: Nulls = "refuse"
+    X: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    schema: Schema | None = None,
+    nulls: Nulls = "refuse",
+    keep_missing: bool = False,
 ) -> Opened:
     """Look at records without a pass over them.
 
     `columns` chooses and orders columns of what has names; a `schema` does so by itself, and says of which kind they
-    are. `nulls` holds unless the records come with their own.
+    are. `nulls` holds unless the records come with their own; with `keep_missing`, values that the schema does not fill
+    in stay missing.
     """
-    nulls = nulls_of(X, nulls)
+    nulls = KEEP if keep_missing else nulls_of(X, nulls)
     columns = X.columns if columns is None and isinstance(X, FrameSource | Files) else columns
     if schema is not None:
         if columns is not None and tuple(columns) != schema.names:
@@ -89,7 +95,7 @@ def open_records(
             )
         columns, schema = schema.names, schema.with_missing(nulls)
         open_ended = any(column.kind.sides() is None and column.kind.missing is None for column in schema.columns)
-        nulls = nulls if open_ended else "refuse"  # the schema fills in all others by itself
+        nulls = nulls if open_ended or keep_missing else "refuse"  # the schema fills in all others by itself
     if isinstance(X, FrameSource | Files):
         X = X.records if isinstance(X, FrameSource) else replace(X, nulls=nulls)
     return next(opener for fits, opener in _OPENERS if fits(X))(_Handed(X, columns, nulls, schema))

@@ -21,7 +21,11 @@ from dpkmeans.data.validate import as_records
 from dpkmeans.errors import DataError, MethodError
 from dpkmeans.interrupts import stoppable
 
-Nulls = Literal["refuse", "midpoint"]
+KEEP: Literal["keep"] = "keep"
+"""Missing values stay NaN, for those who count them. Nobody asks for it by name: what goes on a grid has no place for
+them."""
+
+Nulls = Literal["refuse", "midpoint", "keep"]
 NULLS = ("refuse", "midpoint")
 
 

@@ -76,16 +76,18 @@ def open_data(
     schema: Schema | None = None,
     nulls: Nulls = "refuse",
     door: Door | None = None,
+    keep_missing: bool = False,
 ) -> OpenedData:
     """Records `X` for the engine that is forced, or the one that suits them. No pass over them yet.
 
     `columns` or a `schema` chooses and orders columns by name, for everything that has names; see `open_records`.
     With a `door`, the last column of the schema holds the ids of persons, and the engine sees what passes the door.
+    With `keep_missing`, a survey sees missing values as NaN.
     """
     if isinstance(X, OpenedData):
         return X
     forced = as_engine(engine)  # refuses what is no engine before the records are read
-    opened = _open(open_records(X, columns, schema=schema, nulls=nulls), forced, door)
+    opened = _open(open_records(X, columns, schema=schema, nulls=nulls, keep_missing=keep_missing), forced, door)
     if door is not None:
         opened = without_ids(opened, door)
     named_by = X.columns if columns is None and isinstance(X, Files | FrameSource) else columns

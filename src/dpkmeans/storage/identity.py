@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dpkmeans import __version__
-from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.cost import Cost
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.identity import Identity, Signature
 from dpkmeans.errors import FileError
@@ -23,16 +21,14 @@ OUTSIDE = ("digest", "signature")
 
 
 class Identifiable(Protocol):
-    """A release or a synopsis, as far as its identity needs it."""
+    """A release, a synopsis or an answer, as far as its identity needs it. Its format has a version."""
 
-    @property
-    def bounds(self) -> Bounds: ...
     @property
     def guarantee(self) -> Guarantee: ...
     @property
-    def cost(self) -> Cost: ...
-    @property
     def identity(self) -> Identity | None: ...
+    @property
+    def file_version(self) -> int: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -47,8 +43,7 @@ def identified(
     A seeded release gets no time: it is the same to the last bit whenever it is made.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds") if time and not release.guarantee.seeded else None
-    schema = codec.file_version(release.guarantee, release.bounds, release.cost)
-    identity = Identity("", __version__, schema, now, dataset, fit, head)
+    identity = Identity("", __version__, release.file_version, now, dataset, fit, head)
     unsealed: R = replace(release, identity=identity)  # type: ignore[type-var]
     sealed: R = replace(release, identity=replace(identity, digest=digest_of(unsealed.to_dict())))  # type: ignore[type-var]
     return sealed

@@ -89,7 +89,7 @@ def decode_release(content: dict[str, Any], version: int | None = None) -> Relea
 def save_release(path: str | PathLike[str], release: Release) -> None:
     """Write a model file."""
     check_unchanged(release)
-    version = codec.file_version(release.guarantee, release.bounds, release.cost)
+    version = release.file_version
     write_json(path, KIND, version, release.to_dict())
 
 

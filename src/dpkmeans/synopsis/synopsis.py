@@ -85,6 +85,11 @@ class Synopsis:
         return Cost.of(self.spends, self.epsilon_promised, self.delta, self.rho_promised)
 
     @property
+    def file_version(self) -> int:
+        """The version of its file: the oldest that reads it rightly."""
+        return codec.file_version(self.guarantee, self.bounds, self.cost)
+
+    @property
     def epsilon_spent(self) -> float | None:
         """Realised total, out of the ledger's entries: at `delta` with Gaussian noise; None where there is no delta."""
         return self.cost.epsilon
@@ -211,7 +216,7 @@ class Synopsis:
         1.0
         """
         check_unchanged(self)
-        write_json(path, KIND, codec.file_version(self.guarantee, self.bounds, self.cost), self.to_dict())
+        write_json(path, KIND, self.file_version, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
