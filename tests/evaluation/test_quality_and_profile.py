@@ -86,8 +86,8 @@ def test_each_value_is_counted_in_its_bin_and_cluster(release, visits):
     found = release.profile(visits, columns, HUGE, bins={"age": [0, 18, 65], "seen": 12})
     cluster = release.predict(visits[["x", "y"]])
     shown = visits.assign(cluster=cluster, other=visits.region.where(visits.region.isin(["N", "S"]), "other"))
-    bins = ["N", "S", "other", "missing"]
-    wanted = pd.crosstab(shown.cluster, shown.other).reindex(index=range(3), columns=bins, fill_value=0)
+    levels = ["N", "S", "other", "missing"]
+    wanted = pd.crosstab(shown.cluster, shown.other).reindex(index=range(3), columns=levels, fill_value=0)
     assert found["region"].bins == ("N", "S", "other", "missing")
     assert np.array_equal(found["region"].counts, wanted)
     bins = np.where(shown.age.isna(), 2, (shown.age >= 18).astype(int))  # beyond the last edge is in the last range
