@@ -150,8 +150,6 @@ ALLOWED = {
     ("synopsis/smoothing.py", "float(parts) ** int(wide.sum())"): "a small whole number to a whole power: exact",
     ("kernels/block_pruning.py", "side ** d"): "whole numbers",
     ("synopsis/zoom.py", "grid ** d"): "whole numbers",
-    ("privacy/linf_laplace.py", "top ** j"): "whole numbers",
-    ("privacy/linf_laplace.py", "bottom ** (dims - j)"): "whole numbers",
     ("wide/queries.py", "rows.T @ rows"): "whole numbers whose sums stay below 2^53: exact in any order",
 }
 """Powers and products that may be written, each with its reason."""

@@ -9,7 +9,7 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import MethodError
 from dpkmeans.kernels.score_range import score_range
-from dpkmeans.methods.privgene import MAX_ROUNDS, privgene
+from dpkmeans.methods.privgene import MAX_ROUNDS, costs_of, privgene, select
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 
@@ -112,9 +112,9 @@ def test_every_round_selects_ten_different_candidates_and_the_last_one():
     assert len(ledger.spends) == 7 * 10 + 1
     assert float(ledger.spends[-1].epsilon) == pytest.approx(1 / 8)
     assert float(ledger.spends[0].epsilon) == pytest.approx(1 / 80)
-    method = privgene()
     candidates = np.random.default_rng(1).random((200, 2, 2))
-    chosen = method._select(engine, candidates, Epsilon.of(1.0), 10, 1, Ledger(1.0), Randomness.secure())
+    shares = Epsilon.of(1.0).over(10)
+    chosen = select(candidates, engine.costs(candidates), shares, 1, Ledger(1.0), Randomness.secure())
     assert len({c.tobytes() for c in chosen}) == 10
 
 
@@ -132,7 +132,8 @@ def test_the_papers_setting_takes_the_range_over_the_records_and_is_labelled_pap
     method = privgene(setting="paper")
     assert method.claim.label == "paper"
     candidates = np.random.default_rng(1).random((20, 2, 2))
-    declared, used = engine.costs(candidates).sensitivity.gap, method._costs(engine, candidates).sensitivity.gap
+    filled = method.filled_box(engine)
+    declared, used = engine.costs(candidates).sensitivity.gap, costs_of(engine, candidates, filled).sensitivity.gap
     assert declared == score_range(candidates, np.zeros(2), np.ones(2))
     assert score_range(candidates, np.full(2, 0.46), np.full(2, 0.54)) < used
     assert used < score_range(candidates, np.full(2, 0.4), np.full(2, 0.6)) < declared

@@ -23,9 +23,18 @@ def shell(dims: int, norm: int) -> list[tuple[int, ...]]:
     return [z for z in itertools.product(range(-norm, norm + 1), repeat=dims) if max(map(abs, z)) == norm]
 
 
+def eulerian(dims: int) -> tuple[int, ...]:
+    """The Eulerian numbers of type B, B(dims, 0), ..., B(dims, dims), in full."""
+    row = [1]
+    for size in range(1, dims + 1):
+        keep, move = [*row, 0], [0, *row]
+        row = [(2 * j + 1) * keep[j] + (2 * (size - j) + 1) * move[j] for j in range(size + 1)]
+    return tuple(row)
+
+
 @pytest.mark.parametrize("dims", range(1, 12))
 def test_offset_weights_and_geometric_sums_count_every_shell_exactly(dims):
-    weights = linf_laplace.eulerian(dims)
+    weights = eulerian(dims)
     assert sum(weights) == 2**dims * factorial(dims)
     for norm in range(40):
         points = (2 * norm + 1) ** dims - (max(2 * norm - 1, 0)) ** dims
@@ -90,10 +99,40 @@ def test_a_norm_of_zero_is_the_origin_and_costs_no_draw():
 def test_the_cuts_of_the_offset_are_right_in_every_bit(dims, scale):
     with localcontext(prec=1000):
         q = (-Decimal(scale.denominator) / Decimal(scale.numerator)).exp()
-        weights = [Decimal(w) * q**j for j, w in enumerate(linf_laplace.eulerian(dims))]
+        weights = [Decimal(w) * q**j for j, w in enumerate(eulerian(dims))]
         below = [sum(weights[: j + 1]) / sum(weights) for j in range(dims)]
         for bits in (3, 62, 124):
             assert linf_laplace._cuts(dims, scale, bits) == tuple(int(p * 2**bits) for p in below)
+
+
+@pytest.mark.parametrize("dims", [0, 1, 2, 5, 30, 170])
+@pytest.mark.parametrize("precision", [3, 70, 126, 800])
+def test_shares_cut_off_at_any_precision_enclose_the_eulerian_numbers(dims, precision):
+    total = 2**dims * factorial(dims)
+    for weight, share in zip(eulerian(dims), linf_laplace.shares(dims, precision), strict=True):
+        assert share * total <= weight << precision < (share + linf_laplace.off_by(dims)) * total
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 16), Fraction(7), Fraction(2**30)])
+def test_cuts_that_a_precision_leaves_open_are_enclosed_and_found_with_more_of_it(scale):
+    dims, bits = 40, 62
+    right = linf_laplace._cuts(dims, scale, bits)
+    for precision in (8, 40, 64, 100, 700):
+        below, above = linf_laplace._cuts_around(dims, scale, bits, precision)
+        assert all(a <= cut <= b for a, cut, b in zip(below, right, above, strict=True))
+    assert linf_laplace._cuts_around(dims, scale, bits, 8)[0] != right
+    assert below == above
+
+
+def test_a_thousand_entries_need_no_number_of_thousands_of_digits():
+    assert max(share.bit_length() for share in linf_laplace.shares(1000, 126)) <= 126
+    assert sum(share > 0 for share in linf_laplace.shares(1000, 126)) < 250
+    cuts = linf_laplace._cuts(1000, Fraction(2**20), 62)
+    middle = cuts[500] + cuts[499]  # of P(offset <= j), about symmetric: the tilt by q is tiny
+    assert abs(middle - 2**62) < 2**62 / 1000
+    assert list(cuts) == sorted(cuts)
+    assert cuts[0] == 0
+    assert cuts[-1] == 2**62 - 1
 
 
 def test_fractions_enclose_the_exponential_at_any_number_of_digits():

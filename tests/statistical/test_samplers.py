@@ -221,7 +221,7 @@ def test_points_are_uniform_on_a_small_shell_in_whole_integers_too():
 def test_offsets_have_their_law_also_when_words_are_too_short_and_must_go_on(name, bits):
     dims, scale = 4, Fraction(5)
     drawn = linf_laplace.offsets(SOURCES[name](), 30_000, dims, scale, bits)
-    weights = np.array(linf_laplace.eulerian(dims)) * np.exp(-np.arange(dims + 1) / float(scale))
+    weights = np.array([1, 76, 230, 76, 1]) * np.exp(-np.arange(dims + 1) / float(scale))
     seen = np.bincount(drawn, minlength=dims + 1)
     assert stats.chisquare(seen, weights / weights.sum() * drawn.size).pvalue > FALSE_ALARM
 

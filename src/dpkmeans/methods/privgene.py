@@ -6,6 +6,7 @@ Source: Zhang, Xiao, Yang, Zhang and Winslett, PrivGene: differentially private 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,7 @@ from dpkmeans.privacy.mechanisms import PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
 
 MAX_ROUNDS = 64
+WHY = "the paper's experiments use local sensitivity"
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,11 @@ class PrivGene:
         budgets = ledger.remaining.over(rounds)
         box = _on_grid(engine.bounds.unit_box)
         candidates = _on_grid(rng.generator.random((self.n_candidates, n_clusters, engine.n_features)) * box)
+        filled = self.filled_box(engine)
         for number, budget in enumerate(budgets, start=1):
             wanted = 1 if number == rounds else self.n_selected
-            parents = self._select(engine, candidates, budget, wanted, number, ledger, rng)
+            costs = costs_of(engine, candidates, filled)
+            parents = select(candidates, costs, budget.over(wanted), number, ledger, rng)
             if number < rounds:
                 step = 0.5 * (1 - number / rounds)
                 candidates = self._breed(parents, step * box, box, rng.generator)
@@ -84,41 +88,13 @@ class PrivGene:
         outcome = Outcome(parents[0], n_passes=rounds, n_iter=rounds, parameters=parameters)
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
-    def _select(
-        self,
-        engine: Engine,
-        candidates: FloatArray,
-        budget: Epsilon,
-        n: int,
-        number: int,
-        ledger: Ledger,
-        rng: Randomness,
-    ) -> FloatArray:
-        """n different candidates, one private choice after the other, shape (n, k, d).
-
-        A choice depends on differences between scores only, so its noise is for the `gap` that the costs declare.
-        """
-        exact = self._costs(engine, candidates).times(-2)
-        left = np.arange(len(candidates))
-        chosen: list[int] = []
-        for pick, share in enumerate(budget.over(n), start=1):
-            index = PermuteAndFlip(share).release(
-                exact.entries(left), ledger=ledger, rng=rng, label=f"round {number}: choice {pick}"
-            )
-            chosen.append(int(left[index]))
-            left = np.delete(left, index)
-        return candidates[chosen]
-
-    def _costs(self, engine: Engine, candidates: FloatArray) -> Exact[IntArray]:
-        """The candidates' costs, with the sensitivity over the public box, or over the one that the records fill."""
-        costs = engine.costs(candidates)
+    def filled_box(self, engine: Engine) -> tuple[FloatArray, FloatArray] | None:
+        """Both corners of the smallest box around the middle that holds the records, where the paper's setting asks."""
         if not self.in_paper:
-            return costs
-        why = "the paper's experiments use local sensitivity"
+            return None
         middle = engine.bounds.unit_box / 2
-        half = reveal(engine.max_abs_deviation(middle[None]), why=why)[0]
-        gap = score_range(candidates, middle - half, middle + half)
-        return costs.with_local_sensitivity(Sensitivity(gap=gap), why=why)
+        half = reveal(engine.max_abs_deviation(middle[None]), why=WHY)[0]
+        return middle - half, middle + half
 
     def _breed(self, parents: FloatArray, step: FloatArray, box: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Children of two parents that swap whole centroids, one coordinate moved by grid steps, at most `step`."""
@@ -130,6 +106,38 @@ class PrivGene:
         children[np.arange(n), cluster, feature] += np.trunc(rng.uniform(-1, 1, n) * step[feature] * GRID) / GRID
         children[: len(parents)] = parents
         return np.asarray(np.clip(children, 0.0, box))
+
+
+def costs_of(engine: Engine, candidates: FloatArray, filled: tuple[FloatArray, FloatArray] | None) -> Exact[IntArray]:
+    """The candidates' costs, with the sensitivity over the public box, or over the one that the records fill."""
+    costs = engine.costs(candidates)
+    if filled is None:
+        return costs
+    return costs.with_local_sensitivity(Sensitivity(gap=score_range(candidates, *filled)), why=WHY)
+
+
+def select(
+    candidates: FloatArray,
+    costs: Exact[IntArray],
+    shares: Sequence[Epsilon],
+    round_number: int,
+    ledger: Ledger,
+    rng: Randomness,
+) -> FloatArray:
+    """A candidate for each share, all different, one private choice after the other, shape (shares, k, d).
+
+    A choice depends on differences between scores only, so its noise is for the `gap` that the costs declare.
+    """
+    scores = costs.times(-2)
+    left = np.arange(len(candidates))
+    chosen: list[int] = []
+    for pick, share in enumerate(shares, start=1):
+        index = PermuteAndFlip(share).release(
+            scores.entries(left), ledger=ledger, rng=rng, label=f"round {round_number}: choice {pick}"
+        )
+        chosen.append(int(left[index]))
+        left = np.delete(left, index)
+    return candidates[chosen]
 
 
 def _on_grid(places: FloatArray) -> FloatArray:

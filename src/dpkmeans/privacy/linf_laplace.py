@@ -12,6 +12,7 @@ Proof: proofs/cube.md.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
@@ -80,23 +81,35 @@ def _decide(source: NoiseSource, word: int, dims: int, scale: Fraction, bits: in
 def _cuts(dims: int, scale: Fraction, bits: int) -> tuple[int, ...]:
     """⌊2^bits P(offset <= j)⌋ for j = 0, ..., dims-1, exactly.
 
-    P(offset <= j) falls as q grows, so its values at two fractions around q enclose it. Their digits are
-    doubled until both have the same floor; that ends, for at a transcendental q the probability is no fraction.
+    Enclosed in fixed point. The precision is doubled until both ends have the same floors; that ends, for at a
+    transcendental q the probability is no fraction.
     """
-    digits = 40 + bits
+    precision = bits + 64
     while True:
-        low, high = _around(scale, digits)
-        cuts = _cuts_at(high, dims, bits)
-        if cuts == _cuts_at(low, dims, bits):
+        cuts, above = _cuts_around(dims, scale, bits, precision)
+        if cuts == above:
             return cuts
-        digits *= 2
+        precision *= 2
 
 
-def _cuts_at(q: Fraction, dims: int, bits: int) -> tuple[int, ...]:
-    top, bottom = q.numerator, q.denominator
-    weights = [count * top**j * bottom ** (dims - j) for j, count in enumerate(eulerian(dims))]
-    *below, total = accumulate(weights)
-    return tuple((weight << bits) // total for weight in below)
+def _cuts_around(dims: int, scale: Fraction, bits: int, precision: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The cuts from below and from above, from weights B(dims, j) q^j with so many bits behind the point.
+
+    No cut reaches 2^bits, since every offset is possible: that is known without the bits of the last weights.
+    """
+    low, high = (math.floor(end * 2**precision) for end in _around(scale, 10 + precision // 3))
+    error, least_power, most_power = off_by(dims), 2**precision, 2**precision
+    least, most = [], []
+    for share in shares(dims, precision):
+        least.append(share * least_power)
+        most.append((share + error) * most_power)
+        least_power = least_power * low >> precision
+        most_power = (most_power * (high + 1) >> precision) + 1
+    at_least, at_most = list(accumulate(least)), list(accumulate(most))
+    sums = list(zip(at_least, at_most, strict=True))[:-1]
+    below = tuple((s << bits) // (s + at_most[-1] - t) for s, t in sums)
+    above = tuple(min((t << bits) // (t + at_least[-1] - s), 2**bits - 1) for s, t in sums)
+    return below, above
 
 
 def _around(scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
@@ -104,14 +117,28 @@ def _around(scale: Fraction, digits: int) -> tuple[Fraction, Fraction]:
     return exp_around(1 / scale, digits)
 
 
-@lru_cache(maxsize=256)
-def eulerian(dims: int) -> tuple[int, ...]:
-    """The Eulerian numbers of type B, B(dims, 0), ..., B(dims, dims); their sum is 2^dims dims!."""
-    row = [1]
+@lru_cache(maxsize=32)
+def shares(dims: int, precision: int) -> tuple[int, ...]:
+    """B(dims, j)/(2^dims dims!) for j = 0, ..., dims in units of 2^-precision, from below by less than `off_by(dims)`.
+
+    By the recurrence of the Eulerian numbers, each row divided by 2 · size and cut off. A cut off number has
+    `precision` bits whatever the size, and those far from the middle are 0 and not computed: about
+    dims^1.5 √precision steps in all, where the numbers themselves would have dims · log(dims) bits.
+    """
+    first, row = 0, [2**precision]
     for size in range(1, dims + 1):
-        keep, move = [*row, 0], [0, *row]
-        row = [(2 * j + 1) * keep[j] + (2 * (size - j) + 1) * move[j] for j in range(size + 1)]
-    return tuple(row)
+        pairs = zip([*row, 0], [0, *row], strict=True)
+        row = [((2 * j + 1) * a + (2 * (size - j) + 1) * b) // (2 * size) for j, (a, b) in enumerate(pairs, first)]
+        there = [i for i, share in enumerate(row) if share]
+        if not there:
+            return (0,) * (dims + 1)
+        first, row = first + there[0], row[there[0] : there[-1] + 1]
+    return (*(0,) * first, *row, *(0,) * (dims + 1 - first - len(row)))
+
+
+def off_by(dims: int) -> int:
+    """More than what `shares` are short of: e(D) < 1 + (1 + 1/D) e(D-1) and e(0) = 0, so e(D) < (D+1) ln(D+1)."""
+    return (dims + 1) * (dims + 1).bit_length()
 
 
 def _resume(source: NoiseSource, parts: AnyArray, scale: Fraction) -> AnyArray:
