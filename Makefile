@@ -14,7 +14,8 @@ PIP := $(PY) -m pip --quiet
 INSTALL := $(PIP) install --require-hashes --only-binary :all:
 
 # Extra arguments for pytest, for example: make test PYTEST_ARGS="-n 0 -x -k zone"
-PYTEST_ARGS ?= -n 2
+# One process runs the tests on clusters, so that Spark and Dask start once; see tests/conftest.py.
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .PHONY: help
 help:

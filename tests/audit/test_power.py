@@ -31,7 +31,7 @@ def named(targets):
 def test_a_sound_mechanism_is_shown_to_lose_nearly_its_epsilon_and_not_more(target):
     one_by_one = {
         "PermuteAndFlip": (20_000, 0.85),
-        "PrivTreeSplits": (20_000, 0.3),  # the proof of a tree's shape has slack
+        "PrivTreeSplits": (6_000, 0.3),  # the proof of a tree's shape has slack
         "Gaussian": (100_000, 0.8),  # a difference of frequencies, with a delta
     }
     runs, least = one_by_one.get(target.name, (100_000, 0.9))
@@ -44,14 +44,16 @@ def test_a_sound_mechanism_is_shown_to_lose_nearly_its_epsilon_and_not_more(targ
 
 @named(thin_targets(1.0))
 def test_too_little_noise_is_found_from_a_factor_of_1_2_on(target):
-    report = audit([target], runs=20_000 if "PermuteAndFlip" in target.name else 50_000, rng=Randomness.with_seed(12))
+    one_by_one = {"1.2": 20_000, "1.5": 5_000, "2": 2_000}  # the less noise, the sooner it shows
+    runs = one_by_one[target.name.rpartition(" ")[2]] if "PermuteAndFlip" in target.name else 50_000
+    report = audit([target], runs=runs, rng=Randomness.with_seed(12))
     assert report.violations, f"missed {target.name}"
     assert not report.missed
 
 
 @named(structural_targets(1.0))
 def test_every_structural_fault_is_found(target):
-    report = audit([target], runs=Runs(mechanism=20_000, paper=2_000), rng=Randomness.with_seed(13))
+    report = audit([target], runs=Runs(mechanism=20_000, paper=500), rng=Randomness.with_seed(13))
     assert report.violations, f"missed {target.name}"
 
 
@@ -79,8 +81,9 @@ def test_the_papers_final_centroids_alone_lose_far_more_than_is_claimed(entry, e
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-@pytest.mark.parametrize("entry", PAPER, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    ("entry", "epsilon"), [*zip(PAPER, (0.1, 1.0), strict=True)], ids=lambda one: str(getattr(one, "name", one))
+)
 def test_with_10_000_runs_a_side_the_bound_for_the_paper_exceeds_five(entry, epsilon):
     report = audit([registered_target(entry, epsilon, [duplicate()])], runs=10_000, rng=Randomness.with_seed(16))
     assert max(finding.bound for finding in report.findings) > 5.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.engines.clusters import blobs, dask_client, spark_session, write_parquet
+from tests.engines.clusters import blobs, shared_dask_client, spark_session, write_parquet
 
 from dpkmeans import DPKMeans, make_synopsis
 from dpkmeans.audit.hard_pairs import run_of
@@ -53,7 +53,7 @@ def where(request):
     """Each engine once, with its cluster."""
     with ExitStack() as stack:
         if request.param == "dask":
-            yield Dask(client=stack.enter_context(dask_client()))
+            yield Dask(client=stack.enter_context(shared_dask_client()))
         elif request.param == "spark":
             yield Spark(session=stack.enter_context(spark_session()))
         else:

@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.engines.clusters import dask_client, spark_session
+from tests.engines.clusters import shared_dask_client, spark_session
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
@@ -316,11 +316,11 @@ def test_dask_arrays_and_frames() -> None:
         return lambda rows: dask.dataframe.from_pandas(make(rows), npartitions=2, sort=False)
 
     # otherwise Dask itself makes text of columns of objects, and of a float32 another number
-    with dask_client(1) as client, dask.config.set({"dataframe.convert-string": False}):
-        wide: dict[str, Any] = {"d": 200, "n": 3, "engine": Dask(client=client)}
+    with shared_dask_client() as client, dask.config.set({"dataframe.convert-string": False}):
+        wide: dict[str, Any] = {"d": 200, "n": 2, "engine": Dask(client=client)}
         for make, kind in ((object_frame, MIXED), (frame, DECIMALS), (frame, WHOLE), (arrow_frame, DECIMALS)):
-            Check(parts(make), kind, **wide).run(800)
-        Check(lambda rows: dask.array.from_array(np.array(rows), chunks=(2, 50)), FLOATS, **wide).run(800)
+            Check(parts(make), kind, **wide).run(600)
+        Check(lambda rows: dask.array.from_array(np.array(rows), chunks=(2, 50)), FLOATS, **wide).run(600)
 
 
 @pytest.mark.cluster
@@ -344,9 +344,9 @@ def test_spark_frames() -> None:
         return make
 
     with spark_session() as session:
-        wide: dict[str, Any] = {"d": 200, "n": 3, "engine": Spark(session=session)}
-        Check(decimals(session), DECIMALS, **wide).run(800)
-        Check(plain(session, "bigint"), WHOLE, **wide).run(800)
+        wide: dict[str, Any] = {"d": 100, "n": 2, "engine": Spark(session=session)}
+        Check(decimals(session), DECIMALS, **wide).run(300)
+        Check(plain(session, "bigint"), WHOLE, **wide).run(300)
 
 
 def test_the_values_tell_a_wrong_conversion_from_a_right_one() -> None:

@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.engines.clusters import dask_client, spark_session
+from tests.engines.clusters import shared_dask_client, spark_session
 
 from dpkmeans import Boolean, Category, Date, DPKMeans, Ledger, Number, Release, Schema, Time
 from dpkmeans.core.exact import reveal
@@ -198,12 +198,12 @@ def test_dask_frames_give_the_same_points() -> None:
     import dask.dataframe
 
     rng = random.Random(3)
-    with dask_client(1) as client:
+    with shared_dask_client() as client:
         rows = [(1.0 * i, "7", date(2020, 1, i + 1), datetime(2020, 1, 1, i), time(9, i), True) for i in range(5)]
         for x in (odd(rng), (None,) * 6, (1, True, "2020-01-01", "2020-01-01", "09:00", "yes")):
             table = dask.dataframe.from_pandas(frame([*rows, x]), npartitions=1, sort=False)
             assert np.array_equal(points(table, 6, Dask(client=client)), alone([*rows, x]))
-    with dask_client(1) as client, dask.config.set({"dataframe.convert-string": False}):
+    with shared_dask_client() as client, dask.config.set({"dataframe.convert-string": False}):
         for _ in range(6):
             rows = [plain(rng) for _ in range(5)] + [odd(rng)]
             table = dask.dataframe.from_pandas(objects(rows), npartitions=2, sort=False)

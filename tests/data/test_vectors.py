@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.engines.clusters import dask_client, spark_session
+from tests.engines.clusters import shared_dask_client, spark_session
 
 from dpkmeans import DPKMeans, Number, Release, Schema, Vector
 from dpkmeans.data.encode import encode
@@ -84,7 +84,7 @@ def test_dask_and_spark_give_the_fit_of_the_array(tmp_path: Path) -> None:
 
     path = tmp_path / "texts.parquet"
     parquet.write_table(pa.table({"embedding": lists()}), path, row_group_size=100)
-    with dask_client() as client:
+    with shared_dask_client() as client:
         assert np.array_equal(fit(path, Dask(client=client)).cluster_centers_, EXPECTED)
         with dask.config.set({"dataframe.convert-string": False}):
             for frame in (dd.from_map(pd.read_parquet, [str(path)]), dd.read_parquet(path)):

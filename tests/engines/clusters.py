@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +56,17 @@ def why_no_spark():
 
 _started = []
 """The Spark session of this process. Starting Java, executors and their Python workers takes longer than most tests."""
+_shared = ExitStack()
+_clients = []
+"""The Dask client of this process, and what stops its two workers."""
+
+
+@contextmanager
+def shared_dask_client():
+    """A client of two workers, which the tests of a process share; for tests that neither kill nor change them."""
+    if not _clients:
+        _clients.append(_shared.enter_context(dask_client(2)))
+    yield _clients[0]
 
 
 @contextmanager
@@ -70,8 +81,11 @@ def spark_session():
 
 
 def stop_started():
-    """Stop the session, if there is one; called when the tests have ended."""
+    """Stop what the tests of this process shared; called when they have ended."""
     from dpkmeans.engines.config import stop_spark
+
+    _clients.clear()
+    _shared.close()
 
     while _started:
         stop_spark(_started.pop())

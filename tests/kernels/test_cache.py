@@ -18,11 +18,13 @@ import sys
 import numpy as np
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels.jit import compile_from_now_on
 from dpkmeans.kernels.quantise import quantise
 import dpkmeans
+compile_from_now_on()
 engine = MemoryEngine.of_records(np.array([[0.0], [1.0]]), Bounds.of((0, 1), 1), n_threads=1)
-hits = sum(quantise.stats.cache_hits.values())
-print(dpkmeans.__file__, type(quantise._cache).__name__, hits, "sklearn" in sys.modules)
+hits = sum(quantise.built.stats.cache_hits.values())
+print(dpkmeans.__file__, type(quantise.built._cache).__name__, hits, "sklearn" in sys.modules)
 """
 
 
@@ -68,7 +70,7 @@ from dpkmeans.synopsis import hyperplane_cells
 query = hyperplane_cells.Spread(np.ones((1, 1)), np.zeros(1), 0.5)
 engine = MemoryEngine.of_records(np.ones((1, 1)), Bounds.of((0, 1), 1), n_threads=1)
 added = reveal(engine.answer(query), why="a test")[0, 0]
-hits = sum(hyperplane_cells._add_spread.stats.cache_hits.values())
+hits = sum(hyperplane_cells._add_spread.built.stats.cache_hits.values())
 print(dpkmeans.__file__, added, query.sensitivity.linf, hits)
 """
 
@@ -98,12 +100,13 @@ def kernel_constants():
     """(file of a kernel, module that a constant in it comes from) for each imported name in capitals."""
     root = Path(dpkmeans.__file__).parent
     for path in root.rglob("*.py"):
-        if "@compiled\n" in (text := path.read_text()):
+        if "@compiled" in (text := path.read_text()):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpkmeans."):
                     capitals = {alias.name for alias in node.names if alias.name.isupper()}
                     functions = [f for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef)]
-                    kernels = [f for f in functions if any(ast.unparse(d) == "compiled" for d in f.decorator_list)]
+                    marks = ("compiled", "drives_kernels")
+                    kernels = [f for f in functions if any(ast.unparse(d).startswith(marks) for d in f.decorator_list)]
                     used = {n.id for f in kernels for n in ast.walk(f) if isinstance(n, ast.Name)}
                     if capitals & used:
                         yield path.name, root.joinpath(*node.module.split(".")[1:]).with_suffix(".py")

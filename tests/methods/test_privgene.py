@@ -32,19 +32,19 @@ def some_candidates(rng: np.random.Generator, box: Bounds, m: int, k: int) -> np
 
 
 def test_no_record_moves_two_scores_further_apart_than_the_range():
-    """100 000 neighbouring pairs of data sets, records at and beyond the bounds, through the engine, exactly."""
+    """20 000 neighbouring pairs of data sets, records at and beyond the bounds, through the engine, exactly."""
     rng = np.random.default_rng(0)
     closest = np.inf
     for box in (Bounds.of((0, 1), 2), Bounds.of(([-1, 3, 0], [1, 3.5, 0]), 3)):
         d = box.n_features
-        for _ in range(500):
+        for _ in range(200):
             candidates = some_candidates(rng, box, 4, int(rng.integers(1, 4)))
             bound = score_range(candidates, np.zeros(d), box.unit_box)
             records = rng.uniform(-1, 4, (3, d))
             before = scores(records, box, candidates)
-            inside = rng.uniform(box.lower, box.upper, (100, d))
-            corner = np.where(rng.random((100, d)) < 0.5, -1e300, 1e9)
-            for record in np.where(rng.random((100, 1)) < 0.5, inside, corner):
+            inside = rng.uniform(box.lower, box.upper, (50, d))
+            corner = np.where(rng.random((50, d)) < 0.5, -1e300, 1e9)
+            for record in np.where(rng.random((50, 1)) < 0.5, inside, corner):
                 change = scores(np.vstack([records, record]), box, candidates) - before
                 apart = int(change.max() - change.min())
                 assert apart <= bound

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from tests.engines.clusters import dask_client, spark_session, why_no_spark
+from tests.engines.clusters import shared_dask_client, spark_session, why_no_spark
 from tests.persons.test_doors import after_door, visits, write_csv, write_parquet
 
 from dpkmeans import DPKMeans, Person
@@ -27,7 +27,7 @@ OPTIONS = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 4, "guarantee": "no
 @pytest.fixture(scope="module")
 def client():
     pytest.importorskip("distributed", reason="the Dask engine needs dask: make setup-scale")
-    with dask_client(2) as client:
+    with shared_dask_client() as client:
         yield client
 
 

@@ -19,7 +19,7 @@ from dpkmeans.storage.models import read_transcript
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
-N_MUTATED = 10_000
+N_MUTATED = 10_000 // len(TARGETS)  # of each kind; `make fuzz` goes on for as long as it is told
 
 
 @pytest.fixture(scope="module")

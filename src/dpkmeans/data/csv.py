@@ -63,7 +63,6 @@ class CsvFile:
 
     def _read(self, types: Sequence[Any]) -> Iterator[Any]:
         pa = require_pyarrow()
-        from pyarrow import compute
         from pyarrow import csv as arrow_csv
 
         keys = [str(j) for j in range(self.n_columns)]
@@ -80,8 +79,7 @@ class CsvFile:
                     arrow_csv.ConvertOptions(include_columns=keys, column_types=kinds, decimal_point=dialect.decimal),
                 )
                 for batch in reader:
-                    odd = (compute.match_substring_regex(batch[key], "[\\r\\n\\x00]") for key in texts)
-                    if any(compute.any(found).as_py() for found in odd):
+                    if any(_holds_line_end(batch[key]) for key in texts):
                         raise self._irregular("")  # such as an unclosed quote, which takes in the records behind it
                     if batch.num_rows:
                         yield batch.select(wanted)
@@ -266,6 +264,12 @@ def _first_row(path: Path, dialect: Dialect) -> _Row | None:
 
 def _sentences(*texts: str) -> str:
     return " ".join(text for text in texts if text)
+
+
+def _holds_line_end(texts: Any) -> bool:
+    from pyarrow import compute
+
+    return bool(compute.any(compute.match_substring_regex(texts, "[\\r\\n\\x00]")).as_py())
 
 
 def _damaged(path: Path) -> FileError:

@@ -115,5 +115,13 @@ def _of_arrow(column: Any, place: str) -> FloatArray:
         column = column.cast("string")
     if not types.is_float64(column.type):
         column = column.cast("float64", safe=False)
-    values: FloatArray = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
-    return values
+    chunks = [_entries(chunk) for chunk in getattr(column, "chunks", [column])]
+    return chunks[0] if len(chunks) == 1 else np.concatenate([np.empty(0), *chunks])
+
+
+def _entries(array: Any) -> FloatArray:
+    """The numbers of an Arrow array of float64, NaN for null. Its own `to_numpy` would import pandas."""
+    values = array.fill_null(float("nan")) if array.null_count else array
+    if len(values) == 0:
+        return np.empty(0)
+    return np.frombuffer(values.buffers()[1], np.float64)[values.offset : values.offset + len(values)]

@@ -13,7 +13,7 @@ from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID
 from dpkmeans.core.engine import CellStatistics
 from dpkmeans.core.query import Query
-from dpkmeans.engines.corner_check import check_added, check_corner
+from dpkmeans.engines.corner_check import add_checked, check_added
 from dpkmeans.kernels.assign import cost_of, interleave_centroids, new_labels, reassign, take
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
@@ -182,8 +182,7 @@ class Ask:
         return np.zeros(self.query.shape, np.int64)
 
     def take(self, total: IntArray, block: Block) -> IntArray:
-        check_corner(self.query, block.tiles.shape[1])
-        self.query.add(block.tiles, block.n, total)
+        add_checked(self.query, block.tiles, block.n, total)
         return total
 
     def add(self, a: IntArray, b: IntArray) -> IntArray:

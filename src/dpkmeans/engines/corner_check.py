@@ -1,4 +1,7 @@
-"""Once per process and kind of query: what its compiled code adds for one record is what the query declares."""
+"""Once per process and kind of query: what its code adds for one record is what the query declares.
+
+Plain and compiled code are checked each by itself, see `kernels/jit.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans._typing import IntArray
+from dpkmeans._typing import Float32Array, IntArray
 from dpkmeans.core.query import Query
 from dpkmeans.errors import BudgetError
+from dpkmeans.kernels.jit import compiles
 from dpkmeans.kernels.simd_f32 import LANES
 
 _FAR = 2.0**30  # beyond the upper corner of every box: every offset is clipped there, so that the bounds are reached
-_CHECKED: set[type] = set()
+_CHECKED: set[tuple[type, bool]] = set()
+
+
+def add_checked(query: Query, tiles: Float32Array, n: int, table: IntArray) -> None:
+    """Add what the query adds for these records, by code that has been checked."""
+    check_corner(query, tiles.shape[1])
+    query.add(tiles, n, table)
+    check_corner(query, tiles.shape[1])  # again where compiled code took over from plain code in between
 
 
 def check_corner(query: Query, n_features: int) -> None:
@@ -20,7 +31,8 @@ def check_corner(query: Query, n_features: int) -> None:
 
     One that moves records (`moves`) before another is asked need not reach a bound: the other is checked as it is.
     """
-    if type(query) in _CHECKED:
+    kind = type(query), compiles()
+    if kind in _CHECKED:
         return
     tile = np.zeros((1, n_features, LANES), np.float32)
     tile[0, :, 0] = _FAR
@@ -35,13 +47,13 @@ def check_corner(query: Query, n_features: int) -> None:
     if declared.l2_squared is not None and declared.l1 is None:  # clipped to whole numbers in the L2 norm
         tight = tight or 8 * norms["l2_squared"] >= 7 * declared.l2_squared
     check_added(type(query).__name__, [within, tight], [True, True])
-    _CHECKED.add(type(query))
+    _CHECKED.add(kind)
 
 
 def check_added(name: str, found: list[Any], declared: list[Any]) -> None:
-    """Refuse to go on where compiled code adds for a corner record not what is declared."""
+    """Refuse to go on where code adds for a corner record not what is declared."""
     if found != declared:
         raise BudgetError(
-            f"the compiled code of {name} does not add what its query declares: nothing is released. "
+            f"the code of {name} does not add what its query declares: nothing is released. "
             "Delete the folders of compiled code (__pycache__, or NUMBA_CACHE_DIR), and install the package again."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 import threading
@@ -23,6 +22,8 @@ def reach_dask(address: str) -> None:
 
     Asked without a `Client`: one that fails to connect goes on trying, and logs that it does.
     """
+    import asyncio
+
     found: list[str] = []
 
     def ask() -> None:
@@ -41,6 +42,8 @@ def reach_dask(address: str) -> None:
 
 
 async def _dask_kind(address: str) -> str:
+    import asyncio
+
     from distributed.core import rpc
     from distributed.security import Security
 

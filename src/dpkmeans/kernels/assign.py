@@ -9,13 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import GROUP, LANES, nearest_in_tile
 
 SQUARE_STEP = 2.0**-40  # squares of grid points are multiples of it
 
 
-@compiled
+def _interleave_plain(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
+    k, d = centroids.shape
+    n_groups = (k + GROUP - 1) // GROUP
+    padded = np.zeros((n_groups * GROUP, d), np.float32)
+    padded[:k] = -centroids
+    half_norms = np.full((2, n_groups * GROUP), np.inf, np.float32)
+    square = np.zeros(k)
+    for j in range(d):
+        square += centroids[:, j] * centroids[:, j]
+    half_norms[0, :k] = 0.5 * square
+    half_norms[1].view(np.int32)[:k] = np.arange(k)
+    return np.ascontiguousarray(padded.reshape(n_groups, GROUP, d).transpose(0, 2, 1)), half_norms
+
+
+@compiled_or(_interleave_plain, lambda centroids: 4 * centroids.size)
 def interleave_centroids(centroids: FloatArray) -> tuple[Float32Array, Float32Array]:
     """Centroids (k, d) as the tile kernel reads them: negated, shape (k/GROUP, d, GROUP), and their half norms (2, k).
 
@@ -73,7 +87,12 @@ def reassign(
     return moved
 
 
-@compiled
+def _move_to_means_plain(centroids: FloatArray, counts: FloatArray, sums: FloatArray) -> None:
+    filled = counts > 0.0
+    centroids[filled] = sums[filled] / counts[filled, None]
+
+
+@compiled_or(_move_to_means_plain, lambda centroids, *_: 4 * centroids.size)
 def move_to_means(centroids: FloatArray, counts: FloatArray, sums: FloatArray) -> None:
     """Put each centroid on the mean of its cell; that of an empty cell stays."""
     for c in range(len(centroids)):

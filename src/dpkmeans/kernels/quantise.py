@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
 
 
@@ -45,7 +45,18 @@ def into_ball(columns: FloatArray, center: FloatArray, radius: float, normalize:
     return out
 
 
-@compiled
+def _quantise_plain(
+    columns: FloatArray, grid: FloatArray, step: float, tiles: Float32Array, start: int, feature: int
+) -> int:
+    m, n = columns.shape
+    low, high, scale = grid[:, feature : feature + m, None]
+    points = np.rint((np.minimum(np.maximum(columns, low), high) - low) * scale) * step
+    place = np.arange(start, start + n)
+    tiles[place // LANES, feature : feature + m, place % LANES] = points.T
+    return int(np.count_nonzero(~(np.abs(columns) < np.inf)))
+
+
+@compiled_or(_quantise_plain, lambda columns, *_: 8 * columns.size)
 def quantise(columns: FloatArray, grid: FloatArray, step: float, tiles: Float32Array, start: int, feature: int) -> int:
     """Clip the columns, shape (m, n), shift, scale and round them, and write them into tiles as multiples of `step`.
 

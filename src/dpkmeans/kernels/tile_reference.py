@@ -1,10 +1,18 @@
-"""What `simd_f32` computes, in plain NumPy and to the bit: the definition that tests compare the LLVM kernel with."""
+"""What the LLVM of `llvm_f32` computes, in plain NumPy and to the bit.
+
+It is the definition that tests compare with, and what a fit of few records runs.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
+
+
+def points_of(tiles: Float32Array, n: int) -> Float32Array:
+    """The first `n` points of the tiles, shape (n, d)."""
+    return np.asarray(tiles.transpose(0, 2, 1).reshape(-1, tiles.shape[1])[:n])
 
 
 def nearest(points: Float32Array, centroids: FloatArray) -> IntArray:

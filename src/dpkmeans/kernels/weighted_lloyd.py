@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.kernels.jit import compiled
+from dpkmeans._typing import AnyArray, FloatArray, IntArray
+from dpkmeans.kernels.assign import move_to_means
+from dpkmeans.kernels.jit import compiled_or, drives_kernels
 
 BLOCK = 256  # points compared together; their distances stay in the fastest cache
 PARTIAL_SUMS = 16  # of a cost, so that additions need not wait for each other
 
 
-@compiled
+def _columns_plain(points: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(points.T)
+
+
+@compiled_or(_columns_plain, lambda points: points.size)
 def columns_of(points: FloatArray) -> FloatArray:
     """Points (m, d) feature by feature, shape (d, m): loops along a row become vector instructions."""
     columns = np.empty((points.shape[1], len(points)))
@@ -25,7 +30,26 @@ def columns_of(points: FloatArray) -> FloatArray:
     return columns
 
 
-@compiled
+def _nearest_plain(columns: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray) -> None:
+    squares = _squares(columns, centroids)
+    labels[:] = squares.argmin(axis=0)
+    best[:] = squares.min(axis=0)
+
+
+def _squares(columns: FloatArray, centroids: FloatArray) -> FloatArray:
+    """Squared distances, shape (k, m), added up feature by feature."""
+    squares = np.zeros((len(centroids), columns.shape[1]))
+    for j, x in enumerate(columns):
+        apart = x - centroids[:, j, None]
+        squares += apart * apart
+    return squares
+
+
+def _work_of_distances(columns: FloatArray, centroids: FloatArray, *_: AnyArray) -> int:
+    return 4 * columns.size * len(centroids)
+
+
+@compiled_or(_nearest_plain, _work_of_distances)
 def nearest(columns: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray) -> None:
     """The squared distance to the nearest centroid (k, d) of each point, and its index, ties to the first; (m,) each.
 
@@ -57,7 +81,7 @@ def nearest(columns: FloatArray, centroids: FloatArray, best: FloatArray, labels
                 lowest[w] = square if square < lowest[w] else lowest[w]
 
 
-@compiled
+@drives_kernels
 def assign(
     points: FloatArray,
     weights: FloatArray,
@@ -75,7 +99,24 @@ def assign(
     return add_up(points, weights, best, labels, before, counts, sums)
 
 
-@compiled
+def _add_up_plain(
+    points: FloatArray,
+    weights: FloatArray,
+    best: FloatArray,
+    labels: IntArray,
+    before: IntArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> tuple[float, float]:
+    k = len(counts)
+    counts[:] = np.bincount(labels, weights, k)
+    for j in range(points.shape[1]):
+        sums[:, j] = np.bincount(labels, weights * points[:, j], k)
+    cost = np.cumsum(weights * best)[-1] if len(points) else 0.0
+    return float(cost), float(np.count_nonzero(labels != before))
+
+
+@compiled_or(_add_up_plain, lambda points, *_: 8 * points.size)
 def add_up(
     points: FloatArray,
     weights: FloatArray,
@@ -99,7 +140,7 @@ def add_up(
     return cost, changed
 
 
-@compiled
+@drives_kernels
 def lloyd(points: FloatArray, weights: FloatArray, centroids: FloatArray, costs: FloatArray) -> int:
     """Move `centroids` (k, d) to a fixed point. Writes the cost of each pass; returns passes, the last confirming.
 
@@ -114,14 +155,44 @@ def lloyd(points: FloatArray, weights: FloatArray, centroids: FloatArray, costs:
         if changed == 0.0:
             return t + 1
         labels, before = before, labels
-        for c in range(len(centroids)):
-            if counts[c] > 0.0:
-                for j in range(points.shape[1]):
-                    centroids[c, j] = sums[c, j] / counts[c]
+        move_to_means(centroids, counts, sums)
     return 0
 
 
-@compiled
+def _try_point_plain(
+    columns: FloatArray, weights: FloatArray, point: FloatArray, closest: FloatArray, trial: FloatArray
+) -> float:
+    trial[:] = np.minimum(closest, _squares(columns, point[None, :])[0])
+    padded = np.zeros(-(-len(trial) // PARTIAL_SUMS) * PARTIAL_SUMS)
+    padded[: len(trial)] = weights * trial
+    partial = np.cumsum(padded.reshape(-1, PARTIAL_SUMS), axis=0)[-1]
+    return float(np.cumsum(partial)[-1])
+
+
+@compiled_or(_try_point_plain, lambda columns, *_: 6 * columns.size)
+def try_point(
+    columns: FloatArray, weights: FloatArray, point: FloatArray, closest: FloatArray, trial: FloatArray
+) -> float:
+    """Write into `trial` (m,) the squared distance to the nearest centroid with `point` (d,) as one more.
+
+    `closest` (m,) holds it without that. Returns the cost.
+    """
+    m = columns.shape[1]
+    trial[:] = 0.0
+    for j in range(len(columns)):
+        x, at = columns[j], point[j]
+        for i in range(m):
+            trial[i] += (x[i] - at) * (x[i] - at)
+    partial = np.zeros(PARTIAL_SUMS)
+    for i in range(0, m, PARTIAL_SUMS):
+        for w in range(min(PARTIAL_SUMS, m - i)):
+            trial[i + w] = min(closest[i + w], trial[i + w])
+            partial[w] += weights[i + w] * trial[i + w]
+    cost: float = partial.sum()
+    return cost
+
+
+@drives_kernels
 def seed_centroids(points: FloatArray, weights: FloatArray, uniforms: FloatArray, centroids: FloatArray) -> None:
     """Greedy k-means++: each next centroid is the best of several points drawn by weight times squared distance.
 
@@ -129,7 +200,6 @@ def seed_centroids(points: FloatArray, weights: FloatArray, uniforms: FloatArray
     """
     m, columns = len(points), columns_of(points)
     closest, trial, kept = np.full(m, np.inf), np.empty(m), np.empty(m)
-    partial = np.empty(PARTIAL_SUMS)
     ends = np.cumsum(weights)
     heavy = np.flatnonzero(weights > 0.0)
     last = heavy[-1] if len(heavy) else 0
@@ -137,25 +207,16 @@ def seed_centroids(points: FloatArray, weights: FloatArray, uniforms: FloatArray
         cheapest = np.inf
         for u in uniforms[c]:
             chosen = min(np.searchsorted(ends, u * ends[-1], side="right"), last)
-            trial[:] = 0.0
-            for j in range(len(columns)):
-                x, at = columns[j], points[chosen, j]
-                for i in range(m):
-                    trial[i] += (x[i] - at) * (x[i] - at)
-            partial[:] = 0.0
-            for i in range(0, m, PARTIAL_SUMS):
-                for w in range(min(PARTIAL_SUMS, m - i)):
-                    trial[i + w] = min(closest[i + w], trial[i + w])
-                    partial[w] += weights[i + w] * trial[i + w]
-            if partial.sum() < cheapest:
-                cheapest = partial.sum()
+            cost = try_point(columns, weights, points[chosen], closest, trial)
+            if cost < cheapest:
+                cheapest = cost
                 kept[:] = trial
                 centroids[c] = points[chosen]
         closest[:] = kept
         ends = np.cumsum(weights * closest)
 
 
-@compiled
+@drives_kernels
 def best_start(points: FloatArray, weights: FloatArray, uniforms: FloatArray, start: FloatArray, most: int) -> None:
     """Write into `start` (k, d) the k-means++ start, of (restarts, k, tries) `uniforms`, with the cheapest end.
 
@@ -172,7 +233,7 @@ def best_start(points: FloatArray, weights: FloatArray, uniforms: FloatArray, st
             start[:] = first
 
 
-@compiled
+@drives_kernels
 def swap(points: FloatArray, weights: FloatArray, centroids: FloatArray, uniforms: FloatArray, passes: int) -> None:
     """Try to move one centroid of (k, d) elsewhere, once per row of `uniforms` (trials, 2); keep what costs less.
 
@@ -191,15 +252,13 @@ def swap(points: FloatArray, weights: FloatArray, centroids: FloatArray, uniform
         trial[:] = current
         if t >= 0:
             chosen = min(np.searchsorted(ends, uniforms[t, 1] * ends[-1], side="right"), m - 1)
-            trial[order[min(int(uniforms[t, 0] ** 3 * k), k - 1)]] = points[chosen]
+            u = uniforms[t, 0]
+            trial[order[min(int(u * u * u * k), k - 1)]] = points[chosen]
         for p in range(passes + 1):
             nearest(columns, trial, best, labels)
             cost, _ = add_up(points, weights, best, labels, none, counts, sums)
             if p < passes:
-                for c in range(k):
-                    if counts[c] > 0.0:
-                        for j in range(points.shape[1]):
-                            trial[c, j] = sums[c, j] / counts[c]
+                move_to_means(trial, counts, sums)
         if cost < lowest:
             lowest = cost
             current[:] = trial
@@ -208,7 +267,16 @@ def swap(points: FloatArray, weights: FloatArray, centroids: FloatArray, uniform
     centroids[:] = current
 
 
-@compiled
+def _replacement_costs_plain(
+    columns: FloatArray, weights: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray
+) -> FloatArray:
+    squares = _squares(columns, centroids)
+    squares[labels, np.arange(len(labels))] = np.inf
+    extra = np.bincount(labels, weights * (squares.min(axis=0) - best), len(centroids))
+    return np.asarray(extra, np.float64)
+
+
+@compiled_or(_replacement_costs_plain, _work_of_distances)
 def replacement_costs(
     columns: FloatArray, weights: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray
 ) -> FloatArray:

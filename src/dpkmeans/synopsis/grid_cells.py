@@ -9,8 +9,9 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.tile_reference import points_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,24 @@ def positions(parts: IntArray) -> IntArray:
     return places
 
 
-@compiled
+def _add_grid_plain(
+    tiles: Float32Array, n: int, box: FloatArray, outer: IntArray, cuts: IntArray, starts: IntArray, table: IntArray
+) -> None:
+    columns = points_of(tiles, n).T
+    inside, cell = np.empty(columns.shape), np.zeros(n, np.int64)
+    for j, x in enumerate(columns):
+        position = x / box[j] * outer[j] if box[j] > 0.0 else np.zeros(n)
+        part = np.minimum(position.astype(np.int64), outer[j] - 1)
+        inside[j] = position - part
+        cell = cell * outer[j] + part
+    small = np.zeros(n, np.int64)
+    for j, x in enumerate(inside):
+        of_cell = cuts[cell, j]
+        small = small * of_cell + np.minimum((x * of_cell).astype(np.int64), of_cell - 1)
+    np.add.at(table[:, 0], starts[cell] + small, 1)
+
+
+@compiled_or(_add_grid_plain, lambda tiles, *_: 24 * tiles.size)
 def _add_grid(
     tiles: Float32Array, n: int, box: FloatArray, outer: IntArray, cuts: IntArray, starts: IntArray, table: IntArray
 ) -> None:

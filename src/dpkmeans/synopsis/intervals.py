@@ -24,6 +24,9 @@ from dpkmeans.synopsis.recentre import extrapolate, shrunk_moves
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
+_FEW = 1024  # points whose nearest others are found without SciPy
+_FEW_FEATURES = 7
+
 
 def intervals(release: Release, level: float = 0.95) -> Intervals:
     """Intervals for the exact mean and number of the records in each released cell; see `Release.intervals`."""
@@ -175,8 +178,24 @@ def _parts(kind: str, m: int, n_features: int) -> int:
 
 def _spacing(points: WeightedPoints, parts: int) -> FloatArray:
     """About the side of a cell at each point, shape (m, 1): how far it is to the next point, times parts a side."""
-    from scipy.spatial import KDTree
+    m, d = points.points.shape
+    if m < 2:
+        return np.zeros((m, 1))
+    if m > _FEW or d > _FEW_FEATURES:
+        from scipy.spatial import KDTree
 
-    if len(points.points) < 2:
-        return np.zeros((len(points.points), 1))
-    return np.asarray(parts * KDTree(points.points).query(points.points, k=2)[0][:, 1:])
+        return np.asarray(parts * KDTree(points.points).query(points.points, k=2)[0][:, 1:])
+    return parts * np.sqrt(_squares_to_next(points.points))[:, None]
+
+
+def _squares_to_next(points: FloatArray) -> FloatArray:
+    """The squared distance from each point to the nearest of the others, shape (m,), to the bit as SciPy's tree has it.
+
+    For few points this is faster than to import SciPy. Above `_FEW_FEATURES` the tree adds up in another order.
+    """
+    squares = np.zeros((len(points), len(points)))
+    for x in points.T:
+        apart = x[:, None] - x
+        squares += apart * apart
+    np.fill_diagonal(squares, np.inf)
+    return np.asarray(squares.min(axis=1))

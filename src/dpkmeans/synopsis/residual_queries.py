@@ -13,8 +13,9 @@ import numpy as np
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.assign import interleave_centroids
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import LANES, nearest_in_tile
+from dpkmeans.kernels.tile_reference import nearest, points_of
 
 UNIT = 2**20
 
@@ -41,7 +42,23 @@ class Residuals:
         _add_residuals(tiles, n, groups, half_norms, self.centroids, self.radius, table)
 
 
-@compiled
+def _add_residuals_plain(
+    tiles: Float32Array,
+    n: int,
+    groups: Float32Array,
+    half_norms: Float32Array,
+    centroids: FloatArray,
+    radius: FloatArray,
+    table: IntArray,
+) -> None:
+    points = points_of(tiles, n)
+    labels = nearest(points, centroids)
+    offsets = (points - centroids[labels]) / radius[labels]
+    np.add.at(table[:, 0], labels, UNIT)
+    np.add.at(table[:, 1:], labels, np.rint(np.minimum(np.maximum(offsets, -1.0), 1.0) * UNIT).astype(np.int64))
+
+
+@compiled_or(_add_residuals_plain, lambda tiles, n, groups, *_: (24 + 16 * groups.size // tiles.shape[1]) * tiles.size)
 def _add_residuals(
     tiles: Float32Array,
     n: int,

@@ -19,7 +19,7 @@ from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.engines.corner_check import check_corner
+from dpkmeans.engines.corner_check import add_checked
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.synopsis import settings
@@ -184,10 +184,9 @@ class SqueezedQuery:
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         map_ = self.squeeze
         for piece, size in pieces_of(tiles, n):
-            check_corner(self.query, piece.shape[1])
             moved = np.empty_like(piece)
             _squeeze(piece, map_.center, map_.half, map_.rings, map_.border, map_.longest, moved)
-            self.query.add(moved, size, table)
+            add_checked(self.query, moved, size, table)
 
 
 @dataclass(frozen=True)
@@ -212,13 +211,11 @@ class Split:
         lower, upper = np.asarray(self.part.lower), np.asarray(self.part.upper)
         rows = self.inside.shape[0]
         for piece, size in pieces_of(tiles, n):
-            check_corner(self.inside, piece.shape[1])
-            check_corner(self.outside, piece.shape[1])
             inner, outer = np.zeros_like(piece), np.zeros_like(piece)
             n_inner = _part(piece, size, lower, upper, self.part.longest_side, inner, outer)
-            self.inside.add(inner[: -(-n_inner // LANES)], n_inner, table[:rows])
+            add_checked(self.inside, inner[: -(-n_inner // LANES)], n_inner, table[:rows])
             n_outer = size - n_inner
-            self.outside.add(outer[: -(-n_outer // LANES)], n_outer, table[rows:])
+            add_checked(self.outside, outer[: -(-n_outer // LANES)], n_outer, table[rows:])
 
 
 def pieces_of(tiles: Float32Array, n: int) -> Iterator[tuple[Float32Array, int]]:

@@ -17,7 +17,7 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.engines.corner_check import check_corner
+from dpkmeans.engines.corner_check import add_checked
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
@@ -136,8 +136,7 @@ class ProjectedQuery:
 
     def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
         for piece, size in pieces_of(tiles, n):
-            check_corner(self.query, len(self.subspace.directions))
-            self.query.add(self.subspace.project(piece), size, table)
+            add_checked(self.query, self.subspace.project(piece), size, table)
 
 
 @dataclass(frozen=True)
