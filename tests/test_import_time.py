@@ -35,3 +35,16 @@ def test_an_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="'KMeans'"):
         dpkmeans.KMeans  # noqa: B018
+
+
+def test_a_fit_of_a_small_csv_file_neither_compiles_nor_imports_what_is_slow(tmp_path):
+    """numba alone takes half a second to import, and to compile what this fit calls takes more than ten."""
+    path = tmp_path / "visits.csv"
+    path.write_text("a,b\n" + "".join(f"{i % 10},{i % 7}\n" for i in range(1000)))
+    command = ["fit", str(path), "--k", "2", "--bounds", "a=0:10,b=0:10", "--epsilon", "1"]
+    found = modules_after(
+        f"from dpkmeans.cli.main import main; import contextlib, io\n"
+        f"with contextlib.redirect_stdout(io.StringIO()): assert main({command!r}) == 0\n"
+    )
+    assert "dpkmeans.synopsis.intervals" in found
+    assert not found & {"numba", "scipy", "sklearn", "pandas", "matplotlib"}

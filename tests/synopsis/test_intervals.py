@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial import KDTree
 
 from dpkmeans import DPKMeans, Release, Rows, make_synopsis
 from dpkmeans.errors import MethodError, WeakSignalWarning
+from dpkmeans.synopsis import intervals
 
 CENTERS = np.array([[20.0, 20.0], [80.0, 25.0], [50.0, 80.0]])
 
@@ -118,3 +122,12 @@ def test_the_short_text_has_the_digits_that_the_noise_leaves(release):
     assert lines[1] == release.summary()
     assert lines[2].startswith("0: feature 0 ")
     assert lines[2].count(" ± ") == 3
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32), m=st.integers(2, 60), d=st.integers(1, 7))
+def test_the_next_point_is_as_far_as_scipys_tree_says_to_the_bit(seed, m, d):
+    points = np.random.default_rng(seed).random((m, d))
+    points[m // 2] = points[0]
+    from_tree = KDTree(points).query(points, k=2)[0][:, 1]
+    assert np.array_equal(np.sqrt(intervals._squares_to_next(points)), from_tree)
