@@ -6,14 +6,18 @@ Constants of the library are chosen on the problems of `PUBLIC_SEED` and judged 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dpkmeans.core.bounds import Bounds
+from dpkmeans.reproduction.datasets import cache_folder
 
 PUBLIC_SEED = 20
+WHERE = "Name their folder in DPKMEANS_DATA, or let `dpkmeans reproduce` download those of the paper."
 CLUSTERS = {"iris": 3, "house": 3, "s1": 15, "birch2": 5, "image": 3, "lifesci": 3, "adult6": 5, "a2": 35}
 MAX_NUMBERS = 4_000_000  # of a random problem, records times features
 MAX_WORK = 10**9  # of a Lloyd pass of the reference: records times features times clusters, times 30
@@ -38,8 +42,39 @@ def load(name: str) -> Workload:
 
 
 def shared(name: str) -> Workload:
-    folder = os.environ.get("DPKMEANS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    return unit(name, np.loadtxt(Path(folder) / f"{name}.csv.gz", delimiter=","), CLUSTERS[name])
+    """A set from a file; Iris, which scikit-learn carries, also without one."""
+    file = data_file(f"{name}.csv.gz")
+    if file is None and name == "iris":
+        from sklearn.datasets import load_iris
+
+        return unit(name, load_iris().data, CLUSTERS[name])
+    if file is None:
+        raise SystemExit(f"error: {name}.csv.gz is not here. {WHERE} Sets without a file: iris, {', '.join(MADE_UP)}.")
+    return unit(name, np.loadtxt(file, delimiter=","), CLUSTERS[name])
+
+
+def data_file(name: str) -> Path | None:
+    """A file of the folder DPKMEANS_DATA, else of ../shared/data, else of the cache of `dpkmeans reproduce`."""
+    given = os.environ.get("DPKMEANS_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folders = [Path(given)] if given else [beside, cache_folder()]
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def is_here(name: str) -> bool:
+    """Whether a set can be loaded."""
+    return name == "iris" or name in MADE_UP or data_file(f"{name}.csv.gz") is not None
+
+
+def those_here(names: Iterable[str], instead: Iterable[str] = ()) -> list[str]:
+    """The sets that can be loaded; where some cannot, that is said, and `instead` is added."""
+    wanted = list(names)
+    found = [name for name in wanted if is_here(name.partition(":")[0])]
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        print(f"left out, not here: {', '.join(absent)}. {WHERE}", file=sys.stderr)
+        found += [name for name in instead if name not in found]
+    return found
 
 
 def unit(name: str, X: np.ndarray, k: int) -> Workload:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
-from quality import load
+from problems import is_here, load
 
 WORKLOADS = {
     "a": (150, 4, 3),
@@ -21,10 +23,12 @@ TARGETS = {"a": 40, "b": 18, "c": 10, "d": 8, "e": 5, "f": 18, "g": 4, "h": 4}
 
 
 def records(name: str) -> np.ndarray:
-    """The real data set of this shape where there is one, else overlapping blobs."""
+    """The real data set of this shape where there is one and it is here, else overlapping blobs."""
     n, d, k = WORKLOADS[name]
-    if name in REAL:
+    if name in REAL and is_here(REAL[name]):
         return load(REAL[name]).X
+    if name in REAL:
+        print(f"{name}: {REAL[name]} is not here (DPKMEANS_DATA); blobs of its shape instead", file=sys.stderr)
     rng = np.random.default_rng(0)
     spread = 0.2 if d > 2 else 0.05
     return np.clip(rng.random((k, d))[rng.integers(k, size=n)] + spread * rng.standard_normal((n, d)), 0.0, 1.0)

@@ -26,7 +26,7 @@ LAYERS = (
     {"estimator"},
     {"verification"},
     {"report"},
-    {"audit", "demo", "planning", "plot", "reproduction"},
+    {"audit", "comparison", "demo", "planning", "plot", "reproduction"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -2,7 +2,7 @@
 
 They read releases only, so a plot has the guarantee of what it shows. Without `ax` they draw on pyplot's current
 Axes. `features` chooses the two features to show, by name or number; by default those in which centroids differ most.
-Needs matplotlib: pip install 'dpkmeans[report]'.
+Needs matplotlib: pip install 'dpkmeans[all]'.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _axes(ax: Any) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise FileError("A plot needs matplotlib: pip install 'dpkmeans[report]'") from None
+        raise FileError("A plot needs matplotlib: pip install 'dpkmeans[all]'") from None
     return pyplot.gca()
 
 

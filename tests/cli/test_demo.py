@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 
@@ -57,3 +58,14 @@ def test_the_demo_prints_one_json_document(tmp_path, capsys):
     assert [line["town"] for line in result["towns"]] == [town.name for town in TOWNS]
     assert result["release"]["guarantee"]["label"] == "proved"
     assert result["release"]["epsilon_spent"] <= 1
+
+
+def test_a_plain_installation_has_the_demo_without_its_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert "Ambervale" in out
+    assert err.splitlines()[-1] == "There is no report: it needs jinja2 and matplotlib: pip install 'dpkmeans[all]'."
+    assert not list(tmp_path.iterdir())
+    assert main(["demo", "--out", "report.html"]) == 4  # asked for, and refused before the fit

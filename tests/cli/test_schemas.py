@@ -27,6 +27,7 @@ CALLS = {
     "predict": ("predict model.json visits.csv", "predict model.json visits.csv --keep east,north"),
     "show": ("show model.json",),
     "show-verify": ("show model.json --verify",),
+    "show-registry": ("show model.json --registry", "show model.json --registry --contact a@b.example"),
     "report": ("report model.json --out again.html",),
     "quality": ("quality model.json visits.csv --epsilon 0.1",),
     "profile": ("profile model.json visits.csv --columns east --bins 4 --epsilon 0.2",),
@@ -48,6 +49,7 @@ CALLS = {
     "key-create": ("key create second.key",),
     "methods": ("methods",),
     "demo": ("demo --out demo.html",),
+    "bench": (f"bench visits.csv --header --k 2 {BOX} --epsilon 1 --methods synopsis,posterior --runs 1",),
     "schema": ("schema visits.csv --header", "schema visits.csv --no-header --out schema.toml --force"),
     "audit": ("audit laplace --runs 64 --jobs 1",),
     "audit-replay": ("audit dwork --replay --pairs 3",),
@@ -110,7 +112,11 @@ def test_what_a_command_prints_as_json_fits_its_schema(name, folder, capsys, mon
 
 def test_every_command_has_json_a_schema_and_a_call_here_and_the_reference_names_it():
     reference = (DOCS / "reference.md").read_text("utf-8")
-    commands = {command.replace(" ", "-") for command in names_of_commands()} | {"show-verify", "audit-replay"}
+    commands = {command.replace(" ", "-") for command in names_of_commands()} | {
+        "show-verify",
+        "show-registry",
+        "audit-replay",
+    }
     assert {path.stem for path in (DOCS / "schemas").glob("*.json")} == commands
     assert set(CALLS) == commands
     for command in commands:

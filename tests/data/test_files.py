@@ -279,7 +279,7 @@ def test_randomly_damaged_parquet_gives_typed_errors_only(tmp_path):
 def test_without_pyarrow_the_error_names_what_to_install(tmp_path, monkeypatch):
     path = written(tmp_path, "1,2\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(FileError, match=r"pip install 'dpkmeans\[files\]'"):
+    with pytest.raises(FileError, match=r"pip install 'dpkmeans\[all\]'"):
         read_table(path, header=False)
 
 

@@ -139,7 +139,7 @@ def test_a_model_file_alone_gives_the_same_page(tmp_path):
 
 def test_without_jinja2_the_error_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(FileError, match=r"pip install 'dpkmeans\[report\]'"):
+    with pytest.raises(FileError, match=r"pip install 'dpkmeans\[all\]'"):
         write_report(a_release(), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 

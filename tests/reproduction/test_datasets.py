@@ -146,7 +146,7 @@ def test_a_csv_that_is_no_table_of_finite_numbers_is_refused(tmp_path, monkeypat
 
 def test_without_pooch_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
-    with pytest.raises(FileError, match=r"dpkmeans\[experiments\].*Botanical Garden"):
+    with pytest.raises(FileError, match=r"dpkmeans\[all\].*Botanical Garden"):
         load_dataset("flowers", catalog=catalog_at("http://127.0.0.1:1/x"), cache=tmp_path)
 
 

@@ -9,6 +9,7 @@ from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, Pa
 from dpkmeans import __version__
 from dpkmeans.cli import output
 from dpkmeans.cli.audit import audit
+from dpkmeans.cli.bench import bench
 from dpkmeans.cli.demo import demo, methods
 from dpkmeans.cli.evaluation import profile, quality
 from dpkmeans.cli.fit import fit
@@ -45,6 +46,7 @@ for command in (
     key,
     methods,
     demo,
+    bench,
     audit,
     reproduce,
 ):

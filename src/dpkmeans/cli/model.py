@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for, refuse_existing
 from dpkmeans.cli.options import ANY, LOCAL, Data, EngineOptions, Flag, Force, Json, Reading, split_columns
-from dpkmeans.cli.outcomes import DATA, DONE
+from dpkmeans.cli.outcomes import DATA, DONE, printable
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def show(
     /,
     *,
     verify: Flag = False,
+    registry: Flag = False,
+    contact: str | None = None,
+    purpose: str | None = None,
     key: Path | None = None,
     ledger: Path | None = None,
     json: Json = False,
@@ -83,6 +86,12 @@ def show(
     verify:
         Check the certificate of convergence and the digest; exit code 4 if a statement does not hold. The last line
         says what was checked and what is only claimed.
+    registry:
+        Print the fields that public registries of deployments ask for; what the model does not know is a "?".
+    contact:
+        With --registry: who answers questions about the deployment.
+    purpose:
+        With --registry: what the result is used for.
     key:
         With --verify: the public key that must have signed the model, and the ledger where that is signed.
     ledger:
@@ -92,7 +101,21 @@ def show(
 
     if not verify and (key is not None or ledger is not None):
         raise MethodError("--key and --ledger say what to check with. Write --verify too.")
+    if not registry and (contact is not None or purpose is not None):
+        raise MethodError("--contact and --purpose belong to a record for a registry. Write --registry too.")
+    if registry and verify:
+        raise MethodError("--registry and --verify print different things. Give one of the two.")
     release = Release.load(model)
+    if registry:
+        from dpkmeans.report.record import deployment_record
+
+        record = deployment_record(release, contact=contact, purpose=purpose)
+        if json:
+            output.print_json(record)
+        else:
+            lines = ((name.replace("_", " "), value) for name, value in record.items())
+            output.print_lines(f"{name:<14} {'-' if value is None else printable(str(value))}" for name, value in lines)
+        return DONE
     if verify:
         return _verified(release, key, ledger, json=json)
     output.print_json(release.to_dict()) if json else output.print_release(release)

@@ -64,7 +64,10 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in {"cyclopts", "rich"}:
             raise
-        return _fail(f"the command needs {error.name}. Install it with: pip install 'dpkmeans[cli]'", USAGE)
+        return _fail(
+            f"the command needs {error.name}. It belongs to every installation; mend it with: pip install dpkmeans",
+            USAGE,
+        )
     try:
         with warnings.catch_warnings(), watched(to_the_end=arguments is None):
             _show_own_warnings_only()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol, get_args
 
 from dpkmeans.core.bounds import Bounds
@@ -14,6 +14,8 @@ from dpkmeans.errors import GuaranteeError
 
 Label = Literal["none", "paper", "proved"]
 Arithmetic = Literal["exact integers", "floating point"]
+OWN = "dpkmeans"
+WHOSE = "The proof of {} is that of the package {}, not of dpkmeans."
 LABELS: tuple[Label, ...] = get_args(Label)  # from weak to strong
 
 MEANING: dict[Label, str] = {
@@ -27,7 +29,8 @@ MEANING: dict[Label, str] = {
 class Guarantee:
     """What holds for a release, and why it is no more than that.
 
-    `label` is `"proved"`, `"paper"` or `"none"`; `reasons` say what made it weaker than it could be. It holds for
+    `label` is `"proved"`, `"paper"` or `"none"`; `reasons` say what made it weaker than it could be, or whose proof it
+    is where that is another package's. It holds for
     neighbours that differ by one `unit` added or removed: a record, or a person. Source: docs/guarantees.md,
     proofs/README.md, proofs/persons.md.
 
@@ -57,7 +60,8 @@ class Guarantee:
                 replaced = f"({format_epsilon(2 * epsilon)}, {format_up(twice)})"
             if rho is not None:
                 what, replaced = f"{rho}-zero-concentrated differential privacy", str(Rho(4 * rho.femto))
-            return f"Proved: {what} for neighbours that differ by {self.unit.difference} ({replaced} for one replaced)."
+            said = f"Proved: {what} for neighbours that differ by {self.unit.difference} ({replaced} for one replaced)."
+            return " ".join([said, *self.reasons])
         why = " ".join(self.reasons)
         if self.label == "paper":
             claim = f"the paper claims epsilon = {format_epsilon(epsilon)}, and its proof has holes."
@@ -105,7 +109,8 @@ def claim_of(*parts: object) -> Claim:
     """What parts support together: the weakest of their claims, with the reasons of all that are as weak.
 
     A part says it in the attribute `claim` of its own class. One that says nothing supports nothing, and neither does
-    a subclass that leaves it to its base: it may do something else. A `Claim` stands for itself.
+    a subclass that leaves it to its base: it may do something else. A `Claim` stands for itself. Where a part of
+    another package says that it is proved, a reason says whose proof that is.
 
     >>> claim_of(Claim.PROVED, object()).reasons
     ('object has no claim of its own, so nothing is known about its privacy.',)
@@ -121,9 +126,10 @@ def _own_claim(part: object) -> Claim:
     if isinstance(part, Claim):
         return part
     claim = getattr(part, "claim", None) if "claim" in vars(type(part)) else None
+    name, package = type(part).__name__, type(part).__module__.split(".")[0]
     if isinstance(claim, Claim):
-        return claim
-    name = type(part).__name__
+        theirs = package != OWN and claim.label == "proved"
+        return replace(claim, reasons=(*claim.reasons, WHOSE.format(name, package))) if theirs else claim
     return Claim("none", (f"{name} has no claim of its own, so nothing is known about its privacy.",), "floating point")
 
 

@@ -22,7 +22,7 @@ def require_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise FileError("Reading files needs pyarrow. Install it with: pip install 'dpkmeans[files]'") from None
+        raise FileError("Reading files needs pyarrow. Install it with: pip install 'dpkmeans[all]'") from None
     return pyarrow
 
 

@@ -10,6 +10,7 @@ from dpkmeans._typing import FloatArray
 
 N_VISITS = 50_000
 EPSILON = 1.0
+SMALL_EPSILON = 0.05  # at which one sees what the noise does
 BOX_KM = 100.0
 MAX_FOUND_KM = 10.0  # a town farther from its centroid than this was not found
 FEATURES = ("east_km", "north_km")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from dpkmeans.core.guarantee import Label
@@ -22,13 +22,15 @@ from dpkmeans.synopsis.method import eugkm, lei, su_hybrid, synopsis, synopsis_p
 from dpkmeans.wide.method import gaussian
 
 ENTRY_POINT_GROUP = "dpkmeans.methods"
+OWN = "dpkmeans"
 
 
 @dataclass(frozen=True)
 class MethodSpec:
     """One line of the registry: how to make the method, what it is, what it promises, where it comes from.
 
-    A method that promises `proved` names the page of its proof; those of this package are in the folder proofs/.
+    A method that promises `proved` names the page of its proof. Those of this package are in the folder proofs/,
+    which is installed with it; another package is answerable for its own.
     """
 
     name: str
@@ -38,6 +40,7 @@ class MethodSpec:
     source: str
     proof: str | None = None
     spends_rho: bool = False  # it adds Gaussian noise, and needs a delta beside epsilon, or a rho
+    package: str = OWN  # who registered it, with a version; filled in from what is installed
 
     def __post_init__(self) -> None:
         if self.guarantee == "proved" and not self.proof:
@@ -104,8 +107,14 @@ def registry() -> dict[str, MethodSpec]:
         added = point.load()
         if not isinstance(added, MethodSpec):
             raise MethodError(f"entry point {point.name!r} must be a dpkmeans.methods.registry.MethodSpec; it is not.")
-        entries.setdefault(added.name, added)
+        entries.setdefault(added.name, replace(added, package=_package_of(point)))
     return entries
+
+
+def _package_of(point: EntryPoint) -> str:
+    """The name and version of the package that has the entry point, or its module where that is not known."""
+    found = getattr(point, "dist", None)
+    return str(getattr(point, "module", point.name)) if found is None else f"{found.name} {found.version}"
 
 
 def make_method(name: str, **options: Any) -> Method:

@@ -37,6 +37,7 @@ from dpkmeans.report.derived import cost_unit, explored, named, verdicts
 from dpkmeans.report.figures import Picture, centroids_picture, costs_picture, explored_picture, radii_picture
 from dpkmeans.storage.json_files import write_text
 
+NEEDED = "jinja2 and matplotlib: pip install 'dpkmeans[all]'"
 MAX_OPEN_ROWS = 12  # longer tables are folded
 MAX_SPENDS = 40  # more entries are grouped by kind
 MAX_FEATURES = 60  # columns of a table
@@ -56,11 +57,18 @@ def write_report(release: Release, path: str | PathLike[str], explorer: str | Pa
 
 def require() -> None:
     """Check that the packages for a report are installed, before anything is spent."""
+    if missing():
+        raise FileError(f"A report needs {NEEDED}")
+
+
+def missing() -> bool:
+    """Whether a package for reports is not installed."""
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError:
-        raise FileError("A report needs jinja2 and matplotlib: pip install 'dpkmeans[report]'") from None
+        return True
+    return False
 
 
 def render_report(release: Release, explorer: str | None = None) -> str:

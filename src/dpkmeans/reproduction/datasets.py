@@ -120,7 +120,7 @@ def _download(source: DatasetSource, work: Path) -> FloatArray:
     except ModuleNotFoundError:
         raise FileError(
             f"the data set {source.name!r} is not in the cache, and its download needs pooch. Install it with: "
-            "pip install 'dpkmeans[experiments]'."
+            "pip install 'dpkmeans[all]'."
         ) from None
     pooch.get_logger().setLevel(logging.ERROR)
     tries: list[str] = []

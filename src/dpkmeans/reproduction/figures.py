@@ -42,7 +42,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise MethodError("figures need matplotlib. Install it with: pip install 'dpkmeans[experiments]'.") from None
+        raise MethodError("figures need matplotlib. Install it with: pip install 'dpkmeans[all]'.") from None
 
 
 def _figure(rows: int, cols: int, size: tuple[float, float]) -> tuple[Any, Any]:

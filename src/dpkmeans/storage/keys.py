@@ -1,6 +1,6 @@
 """Keys that sign releases and ledgers: Ed25519, in PEM files that other tools read too.
 
-Needs cryptography: pip install 'dpkmeans[sign]'. A private key is never printed, and never stands in a release.
+Needs cryptography: pip install 'dpkmeans[all]'. A private key is never printed, and never stands in a release.
 """
 
 from __future__ import annotations
@@ -139,5 +139,5 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise FileError("Signatures need cryptography. Install it with: pip install 'dpkmeans[sign]'") from None
+        raise FileError("Signatures need cryptography. Install it with: pip install 'dpkmeans[all]'") from None
     return ed25519, serialization
