@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # typing is slow to import, and the command must take sig
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "DPKMeans": "dpkmeans.estimator",

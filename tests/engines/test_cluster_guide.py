@@ -1,0 +1,67 @@
+"""The commands of the guide on clusters run, on workers that are processes of their own, and give what memory gives."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.engines.clusters import why_no_spark
+
+from dpkmeans.cli.main import main
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "clusters.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+FITS = {command.split()[4]: command for kind, block in BLOCKS if not kind for command in block.splitlines()}
+STARTS = [line for _, block in BLOCKS for line in block.splitlines() if line.startswith("dask ")]
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def shared(tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame(100 * rng.random((4000, 2)), columns=["east", "north"]).to_parquet(tmp_path / "visits.parquet")
+    return tmp_path
+
+
+def run(command, shared, capsys, *more):
+    words = shlex.split(command.replace("/shared/", f"{shared}/"))[1:]
+    words[words.index("--out") + 1] = str(shared / words[words.index("--out") + 1])
+    assert main([*words, *more]) == 0, capsys.readouterr().err
+
+
+def test_the_commands_for_dask_run(shared, capsys):
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    assert [line.split()[1] for line in STARTS] == ["scheduler", "worker"]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", *line.replace("8786", port).split(), "--no-dashboard"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for line in STARTS
+    ]
+    try:
+        run(FITS["dask"].replace("8786", port), shared, capsys)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(30)
+    assert (shared / "dask.json").is_file()
+
+
+def test_the_command_for_spark_runs_on_executors_of_their_own(shared, capsys):
+    if why := why_no_spark():
+        pytest.skip(why)
+    run(FITS["spark"], shared, capsys)
+    assert (shared / "spark.json").is_file()
