@@ -26,6 +26,7 @@ TESTED_ELSEWHERE = {
     "add-a-method.md": "tests/examples",
     "clusters.md": "tests/engines/test_cluster_guide.py",
 }
+RUN = ("index.md", "scale.md", "synopsis.md", "uncertainty.md", "evaluation.md", "many-features.md")
 FAST = ("fit", "show", "explore", "synopsis", "predict")  # commands that run here; the others are parsed
 NOT_RUN = ("Dask(client", "my_method")  # needs a cluster; stands for the reader's own
 
@@ -49,9 +50,9 @@ def test_a_fence_says_what_it_holds_and_every_command_on_a_page_parses(page):
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
-@pytest.mark.parametrize("name", ["index.md", "scale.md", "synopsis.md", "uncertainty.md", "many-features.md"])
+@pytest.mark.parametrize("name", RUN)
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch, capsys):
-    from dpkmeans import DPKMeans
+    from dpkmeans import Category, DPKMeans, Number
     from dpkmeans.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -64,6 +65,11 @@ def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch, 
     names: dict[str, Any] = {"frame": visits, "visits": visits, "X": X}
     if name == "uncertainty.md":
         names["release"] = DPKMeans(3, epsilon=1.0, bounds=(0, 1)).fit(X).release_
+    if name == "evaluation.md":
+        visits = visits.assign(region=rng.choice(["N", "S"], 2000), age=rng.integers(0, 100, 2000))
+        bounds = {"east": (0, 100), "north": (0, 100)}
+        names |= {"visits": visits, "Category": Category, "Number": Number}
+        names["release"] = DPKMeans(3, epsilon=1.0, bounds=bounds).fit(visits).release_
     if name == "many-features.md":
         directions = rng.standard_normal((3, 30))[rng.integers(3, size=3000)] + 0.1 * rng.standard_normal((3000, 30))
         names["embeddings"] = directions / np.linalg.norm(directions, axis=1, keepdims=True)
@@ -76,11 +82,10 @@ def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch, 
 
 
 def test_no_page_with_code_is_forgotten():
-    run = {"index.md", "scale.md", "synopsis.md", "uncertainty.md", "many-features.md"}
     for page in PAGES:
         code = [block for kind, block in fences(page) if kind == "python"]
         if any(not any(word in block for word in NOT_RUN) for block in code):
-            assert page.name in run | set(TESTED_ELSEWHERE), f"nothing runs the code of {page.name}"
+            assert page.name in {*RUN, *TESTED_ELSEWHERE}, f"nothing runs the code of {page.name}"
 
 
 def test_the_words_of_all_pages_are_spelled_as_dictionaries_have_them():
