@@ -1,17 +1,20 @@
 """Coverage of `release.intervals(0.95)`: the share of exact means and sizes of released cells that lie in them.
 
-Run with `python benchmarks/intervals.py --fits 300`, or a part of it: `--sets s1,house --epsilons 0.1,1`. Every fit has
-new noise. The factors in `synopsis/settings.py` were chosen by `python benchmarks/intervals.py --choose 150`, on random
-problems of the public seed, none of which is among the sets.
+Run with `python benchmarks/intervals.py --fits 300 --keep FILE`, or a part of it: `--sets s1,house --epsilons 0.1,1`.
+Every fit has new noise, and is a line of the file: a run that was stopped goes on, and `--fits 0` shows what there is.
+`--choose 150` shows, on random problems of the public seed, by how much the factors in `synopsis/settings.py` would
+have to change there. docs/uncertainty.md says where they come from.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-import time
 import warnings
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,13 +56,39 @@ def covered(engine: MemoryEngine, release: Release) -> tuple[np.ndarray, np.ndar
     return inside, (found.size_lower <= sizes) & (sizes <= found.size_upper), float(width)
 
 
-def judge(w: Workload, epsilon: float, fits: int) -> str:
-    engine = MemoryEngine.of_records(w.X, w.box, n_threads=1)
-    began = time.perf_counter()
-    results = [covered(engine, fit(engine, w.k, epsilon)) for _ in range(fits)]
-    coordinates, sizes = (np.concatenate([result[i] for result in results]).mean() for i in (0, 1))
-    width, seconds = np.median([result[2] for result in results]), (time.perf_counter() - began) / fits
-    return f"{w.name:10s} {epsilon:4.1f} {coordinates:11.3f} {sizes:8.3f} {width:8.4f} {fits:5d} {seconds:8.2f}"
+def judge(sets: str, epsilons: str, fits: int, keep: Path | None) -> list[dict[str, Any]]:
+    """So many fits of every cell, one of each in turn, with those in `keep`: a run can be stopped, and goes on."""
+    rows = [] if keep is None or not keep.exists() else [json.loads(line) for line in keep.read_text().splitlines()]
+    done = Counter((row["set"], row["eps"]) for row in rows)
+    cells = [(name, float(epsilon)) for name in sets.split(",") for epsilon in epsilons.split(",")]
+    loaded: dict[str, tuple[Workload, MemoryEngine]] = {}
+    for number in range(fits):
+        for name, epsilon in cells:
+            if done[name, epsilon] > number:
+                continue
+            if name not in loaded:
+                w = load(name)
+                loaded[name] = w, MemoryEngine.of_records(w.X, w.box, n_threads=1)
+            w, engine = loaded[name]
+            inside, sizes, width = covered(engine, fit(engine, w.k, epsilon))
+            counts = {"in": int(inside.sum()), "n": inside.size, "sin": int(sizes.sum()), "k": sizes.size}
+            rows.append({"set": name, "eps": epsilon, **counts, "width": width})
+            if keep is not None:
+                with keep.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(f"{'set':10s} {'eps':>4s} {'coordinates':>11s} {'sizes':>8s} {'width':>8s} {'fits':>5s}")
+    for name, epsilon in dict.fromkeys((row["set"], row["eps"]) for row in rows):
+        own = [row for row in rows if (row["set"], row["eps"]) == (name, epsilon)]
+        share = {
+            part: sum(row[part] for row in own) / sum(row[of] for row in own)
+            for part, of in (("in", "n"), ("sin", "k"))
+        }
+        width = np.median([row["width"] for row in own])
+        print(f"{name:10s} {epsilon:4.1f} {share['in']:11.3f} {share['sin']:8.3f} {width:8.4f} {len(own):5d}")
 
 
 def choose(problems: int, fits: int) -> None:
@@ -96,6 +125,7 @@ def main() -> None:
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--epsilons", default=EPSILONS)
     parser.add_argument("--fits", type=int, default=300)
+    parser.add_argument("--keep", type=Path, help="a file with a line for each fit, which a later run goes on with")
     parser.add_argument(
         "--choose", type=int, default=0, help="random problems of the public seed, in place of the sets"
     )
@@ -104,10 +134,7 @@ def main() -> None:
     if options.choose:
         choose(options.choose, options.fits)
         return
-    print(f"{'set':10s} {'eps':>4s} {'coordinates':>11s} {'sizes':>8s} {'width':>8s} {'fits':>5s} {'s a fit':>8s}")
-    for name in options.sets.split(","):
-        for epsilon in map(float, options.epsilons.split(",")):
-            print(judge(load(name), epsilon, options.fits), flush=True)
+    show(judge(options.sets, options.epsilons, options.fits, options.keep))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, MethodError
 from dpkmeans.report.animation import widest_pair
 from dpkmeans.report.derived import named
-from dpkmeans.report.figures import areas_of, box_outline, ellipses, show_dates
+from dpkmeans.report.figures import areas_of, box_outline, ellipses, show_ticks
 from dpkmeans.report.trajectory import Balls, frames_of
 from dpkmeans.synopsis.kmeans import Explored
 
@@ -214,12 +214,12 @@ def _frame(release: Release, ax: Any, x: int, y: int | None) -> None:
     """The public box as a dashed line, and the names of the features."""
     names, lower, upper = named(release), release.bounds.lower, release.bounds.upper
     ax.set_xlabel(names[x], parse_math=False)
-    show_dates(ax.xaxis, release, x)
+    show_ticks(ax.xaxis, release, x)
     style = {"color": "gray", "linestyle": "--", "linewidth": 0.8}
     if y is None:
         ax.plot([lower[x], upper[x]], [0, 0], **style)
         ax.set_yticks([])
         return
     ax.set_ylabel(names[y], parse_math=False)
-    show_dates(ax.yaxis, release, y)
+    show_ticks(ax.yaxis, release, y)
     ax.plot(*box_outline(release, x, y), **style)

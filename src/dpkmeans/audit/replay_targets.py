@@ -20,6 +20,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.kinds import Category
 from dpkmeans.core.release import Release
 from dpkmeans.core.unit import Person
+from dpkmeans.data.source import FrameSource
 from dpkmeans.errors import DPKMeansError, MethodError
 from dpkmeans.methods.registry import MethodSpec, make_method, registry
 from dpkmeans.privacy.ledger import Ledger
@@ -122,7 +123,9 @@ def _ask(release: Release, epsilon: float, histograms: bool, table: Any, rng: Ra
     ledger, levels = Ledger(), {"level": Category("a", "b")}
     try:
         asking = partial(release.profile, columns=levels) if histograms else release.quality
-        found = asking(table, epsilon=epsilon, ledger=ledger, guarantee="none", random_state=rng)
+        found = asking(
+            FrameSource(table, nulls="midpoint"), epsilon=epsilon, ledger=ledger, guarantee="none", random_state=rng
+        )
         shown: Any = found.to_dict()
     except DPKMeansError as error:
         shown = f"{type(error).__name__}: {error}"

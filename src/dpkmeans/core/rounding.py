@@ -21,6 +21,18 @@ def number(value: float) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
+def at_tick(value: float) -> str:
+    """A number at an axis, with a word in place of many zeros.
+
+    >>> at_tick(350_000_000_000), at_tick(0.75), at_tick(200_000), at_tick(-1.5e6)
+    ('350 billion', '0.75', '200,000', '-1.5 million')
+    """
+    for word, unit in (("trillion", 1e12), ("billion", 1e9), ("million", 1e6)):
+        if unit <= abs(value) < LARGEST:
+            return f"{number(value / unit)} {word}"
+    return number(value)
+
+
 def with_margin(value: float, margin: float, unit: str = "") -> str:
     """A number and how far off it may be, both to the digit that the margin leaves; the margin is rounded up.
 

@@ -12,7 +12,7 @@
   const MAX_STEPS = 300, MILLISECONDS = 700, RATE = data.zone_epsilon / 4, RIGHT = Math.PI / 2;
   const digits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-  const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
+  const compact = new Intl.NumberFormat("en-US", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
   const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
 
   // A small generator with a fixed seed: the same choices give the same steps. mulberry32, public domain.
@@ -237,7 +237,7 @@
     return made;
   };
   const chart = (id, value, k) => {
-    const svg = byId(id), left = 60, right = 310, top = 12, bottom = 140;
+    const svg = byId(id), left = 84, right = 310, top = 12, bottom = 140;
     const values = data.ks.map((row) => row[value]), most = Math.max(...values), least = Math.min(0, ...values);
     const x = (i) => left + ((right - left) * i) / Math.max(values.length - 1, 1);
     const y = (v) => bottom - ((bottom - top) * (v - least)) / (most - least || 1);
@@ -265,6 +265,7 @@
     byId("smallest").textContent = whole.format(row.smallest);
     chart("costs", "cost", k);
     chart("silhouettes", "silhouette", k);
+    byId("zones").hidden = byId("strategy").value === "lloyd";
     run = runOf(k, byId("strategy").value);
     show(run.frames.length - 1);
   };

@@ -15,7 +15,7 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.core.intervals import Intervals
 from dpkmeans.core.readable import intervals_of, kinds_of_features, text
 from dpkmeans.core.release import Release
-from dpkmeans.core.rounding import number
+from dpkmeans.core.rounding import at_tick, number
 from dpkmeans.core.times import Date, Time
 from dpkmeans.report.derived import cost_unit, costs_of, evenly_spaced
 from dpkmeans.synopsis.kmeans import Explored
@@ -73,12 +73,12 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
             x, y = centroids[:, i], np.zeros(len(centroids)) if j is None else centroids[:, j]
             axes.scatter(x, y, s=areas, color=ink.mark, alpha=0.75, linewidths=0, zorder=3)
             if len(centroids) <= MAX_LINES:
-                for number, place in enumerate(zip(x, y, strict=True)):
+                for cluster, place in enumerate(zip(x, y, strict=True)):
                     axes.annotate(
-                        str(number), place, (5, 5), textcoords="offset points", color=ink.text, parse_math=False
+                        str(cluster), place, (5, 5), textcoords="offset points", color=ink.text, parse_math=False
                     )
             axes.set_xlabel(names[i], parse_math=False)
-            show_dates(axes.xaxis, release, i)
+            show_ticks(axes.xaxis, release, i)
             if j is None:
                 axes.plot([lower[0], upper[0]], [0, 0], color=ink.faint, linestyle="--")
                 axes.set_yticks([])
@@ -87,7 +87,7 @@ def _pairs(release: Release, names: tuple[str, ...]) -> Picture:
                 for ellipse in ellipses(found, i, j, fill=False, edgecolor=ink.text, linewidth=0.8, zorder=4):
                     axes.add_patch(ellipse)
             axes.set_ylabel(names[j], parse_math=False)
-            show_dates(axes.yaxis, release, j)
+            show_ticks(axes.yaxis, release, j)
             axes.plot(*box_outline(release, i, j), color=ink.faint, linestyle="--", linewidth=1)
 
     sizes = " Areas grow with the noisy sizes." if release.sizes is not None else ""
@@ -153,7 +153,7 @@ def costs_picture(release: Release) -> Picture:
         _line(axes, range(len(zones) + 1, len(every) + 1), lloyd, color=ink.mark, label="Lloyd's algorithm")
         axes.set_xlabel("pass over the synopsis")
         axes.set_ylabel(f"cost ({cost_unit(release)})")
-        axes.yaxis.set_major_formatter(lambda value, _: number(value))
+        axes.yaxis.set_major_formatter(lambda value, _: at_tick(value))
         axes.xaxis.get_major_locator().set_params(integer=True)
         if zones:
             axes.legend(frameon=False, labelcolor=ink.text)
@@ -177,7 +177,7 @@ def explored_picture(rows: list[Explored], chosen: int) -> Picture:
         costs.plot(ks, [row.cost for row in rows], color=ink.mark, marker="o", markersize=4)
         costs.set_ylabel("cost on the synopsis")
         costs.set_ylim(bottom=0)
-        costs.yaxis.set_major_formatter(lambda value, _: number(value))
+        costs.yaxis.set_major_formatter(lambda value, _: at_tick(value))
         silhouettes.plot(ks, [row.silhouette for row in rows], color=ink.other, marker="o", markersize=4)
         silhouettes.set_ylabel("simplified silhouette")
         for axes in (costs, silhouettes):
@@ -252,10 +252,11 @@ def ellipses(found: Intervals, x: int, y: int, **style: Any) -> list[Any]:
     return [Ellipse((m[x], m[y]), w[x], w[y], **style) for m, w in zip(middle, width, strict=True)]
 
 
-def show_dates(axis: Any, release: Release, feature: int) -> None:
-    """Write dates and times of day at the ticks of an axis, where the feature is of that kind."""
+def show_ticks(axis: Any, release: Release, feature: int) -> None:
+    """Write what a person reads at the ticks of an axis: dates, times of day, or numbers without an exponent."""
     kind = kinds_of_features(release)[feature]
     if not isinstance(kind, Date | Time):
+        axis.set_major_formatter(lambda value, _: at_tick(value))
         return
     from matplotlib import dates
     from matplotlib.ticker import MaxNLocator
