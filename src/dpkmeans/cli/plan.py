@@ -130,13 +130,13 @@ def _or_none(epsilon: float | None) -> str:
 
 def _answer(needed: Sequence[Needed], loss: float) -> str:
     """The answer in one sentence: the epsilon that does in eight of ten cases, or why there is none."""
-    even, likely = needed[0].epsilon, needed[1].epsilon
+    even, likely, goal = needed[0].epsilon, needed[1].epsilon, f"a loss of at most {100 * loss:.3g} %"
     if even is None:
-        return f"No epsilon up to 5 leads to a loss of at most {100 * loss:.3g} %. Use fewer clusters, or more records."
+        return f"No epsilon up to 5 leads to {goal}. Use fewer clusters, or more records."
     odds = f"{format_epsilon(even)} does in half of all cases"
     if likely is None:
-        return f"No epsilon up to 5 leads to a loss of at most {100 * loss:.3g} % in eight of ten cases; {odds}."
-    return f"Use epsilon {format_epsilon(likely)}: it leads to a loss of at most {100 * loss:.3g} % in eight of ten cases; {odds}."
+        return f"No epsilon up to 5 leads to {goal} in eight of ten cases; {odds}."
+    return f"Use epsilon {format_epsilon(likely)}: it leads to {goal} in eight of ten cases; {odds}."
 
 
 def _percent(loss: float) -> str:
