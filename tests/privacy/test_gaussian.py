@@ -16,7 +16,7 @@ from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, DataError
-from dpkmeans.privacy import gaussian
+from dpkmeans.privacy import proposals
 from dpkmeans.privacy.exponential import Uniform, floor_of_exp
 from dpkmeans.privacy.gaussian import add_gaussian, chances, exp_of, gaussian_noise, settle, step_of
 from dpkmeans.privacy.ledger import Ledger
@@ -72,7 +72,7 @@ def test_the_exact_path_alone_makes_the_same_draws(variance):
 @pytest.mark.parametrize("slack", [2.0**-6, 0.5])
 def test_a_coarse_enclosure_makes_the_same_draws(slack):
     for variance in (Fraction(2), Fraction(2**40, 3)):
-        fast, coarse = (gaussian_noise(words_of(8), 2000, variance, slack=s) for s in (gaussian.SLACK, slack))
+        fast, coarse = (gaussian_noise(words_of(8), 2000, variance, slack=s) for s in (proposals.SLACK, slack))
         np.testing.assert_array_equal(fast, coarse)
 
 
@@ -207,7 +207,7 @@ def test_minus_zero_and_the_incomplete_last_run_are_dropped():
 
 
 def test_noise_beyond_62_bits_is_added_in_whole_integers_and_the_sum_saturates(monkeypatch):
-    monkeypatch.setattr(gaussian, "FAR", 4)
+    monkeypatch.setattr(proposals, "FAR", 4)
     values = np.array([2**63 - 3, -(2**63) + 2, 0])
     wide = Script(floor_of_exp(Fraction(2), 64) - 1, 0, 0, *[0] * 100)
     assert gaussian_noise(wide, 3, Fraction(8), slack=math.inf).dtype == object

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.errors import MethodError
-from dpkmeans.privacy.randomness import SATURATED, Randomness, SecureNoise, SeededNoise, float_above, next_float
+from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise, float_above, next_float
 
 SOURCES = [SecureNoise(), SeededNoise(5)]
 WIDE = Fraction(2**20)
@@ -132,9 +132,10 @@ def test_the_secure_source_saturates_and_never_wraps_round():
     top = np.full(200, 2**63 - 1)
     assert SecureNoise().laplace(top, Fraction(4)).min() > 2**62
     assert SecureNoise().laplace(-top, Fraction(4)).max() < -(2**62)
-    far = SecureNoise().geometric(200, Fraction(2**70))
-    assert far.min() >= 0
-    assert far.max() == SATURATED
+    far = SecureNoise().laplace(np.array([2**63 - 1, -(2**63), 0]).repeat(100), Fraction(2**57))
+    assert far[:100].max() == 2**63 - 1
+    assert far[100:200].min() == -(2**63)
+    assert far.reshape(3, 100)[:2].min(axis=1)[0] > 0 > far[100:200].max()
 
 
 def test_the_secure_sources_loss_is_opendps_map_and_never_below_the_exact_loss():
@@ -146,6 +147,9 @@ def test_the_secure_sources_loss_is_opendps_map_and_never_below_the_exact_loss()
 def test_a_scale_that_is_no_float_is_refused_rather_than_rounded():
     with pytest.raises(ValueError, match="float_above"):
         SecureNoise().geometric(3, Fraction(1, 3))
+    for wrong in (Fraction(0), Fraction(-1), Fraction(2**58)):
+        with pytest.raises(ValueError, match="noise scale"):
+            SecureNoise().laplace(np.zeros(3, dtype=np.int64), wrong)
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(2, 3), Fraction(10**20 + 1), Fraction(5)], ids=str)
@@ -170,7 +174,7 @@ assert "opendp" not in sys.modules
 if {already_on}:
     import opendp.mod
     opendp.mod.enable_features("contrib")
-SecureNoise().geometric(3, Fraction(8))
+SecureNoise().loss(3, Fraction(8))
 import opendp.mod
 assert ("contrib" in opendp.mod.GLOBAL_FEATURES) is {already_on}
 """

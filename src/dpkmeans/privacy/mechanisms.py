@@ -111,7 +111,7 @@ class PermuteAndFlip:
 
     A candidate stays when a geometric draw of scale gap/epsilon reaches its distance from the best score, where `gap`
     is how far one record can move two scores apart; one of those that stay is chosen evenly. It never does worse than
-    the exponential mechanism. OpenDP's `make_noisy_max` has the same law; here its Laplace sampler draws, so that the
+    the exponential mechanism. OpenDP's `make_noisy_max` has the same law; here geometric draws serve, so that the
     seeded double takes the same steps.
 
     Formal guarantee

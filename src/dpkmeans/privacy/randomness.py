@@ -22,6 +22,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray, IntArray
 from dpkmeans.errors import MethodError
 from dpkmeans.privacy.gaussian import add_gaussian
+from dpkmeans.privacy.laplace import add_laplace
 
 SATURATED = 2**63 - 1
 """The largest noise a source returns: a draw at or beyond it comes back as exactly this."""
@@ -59,12 +60,10 @@ class NoiseSource(Protocol):
 
 @dataclass(frozen=True)
 class SecureNoise:
-    """Noise by OpenDP's exact samplers, and uniform integers from the operating system. Holds no state."""
+    """Exact samplers on random words of the operating system. Holds no state."""
 
     def laplace(self, values: IntArray, scale: Fraction) -> IntArray:
-        """See `NoiseSource`. OpenDP adds in big integers and cuts to 64 bits last."""
-        noisy = _measurement(scale)(values.ravel().tolist())
-        return np.array(noisy, dtype=np.int64).reshape(values.shape)
+        return add_laplace(values, scale, _words)
 
     def geometric(self, size: int, scale: Fraction) -> IntArray:
         """See `NoiseSource`. A negative Laplace draw L stands for -L-1: both halves have this law."""
@@ -210,7 +209,7 @@ def _one_by_one(source: NoiseSource, bounds: AnyArray) -> AnyArray:
 
 @lru_cache(maxsize=256)
 def _measurement(scale: Fraction) -> Any:
-    """OpenDP's Laplace measurement on vectors of int64. It takes a float and uses its exact value."""
+    """OpenDP's Laplace measurement on vectors of int64, for its privacy map. It uses the exact value of a float."""
     import opendp.domains as domains
     import opendp.measurements as measurements
     import opendp.metrics as metrics
