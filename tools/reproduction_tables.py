@@ -2,7 +2,7 @@
 
 dpkmeans reproduce all --runs 300 --out results && python -m tools.reproduction_tables results
 
-In the page, a comment names the table that follows it.
+In the page, a comment names the table that follows it. What the results do not have stays as it is.
 """
 
 from __future__ import annotations
@@ -171,22 +171,26 @@ SOURCES = {"theorem-3": "theorems", "gaps": "quality"}
 """Which file a table is made from, where its name is another."""
 
 
-def table(results: Path, name: str) -> str:
-    """One table as Markdown."""
+def table(results: Path, name: str) -> str | None:
+    """One table as Markdown, if the results have it."""
     what, _, part = name.partition(" ")
     path = results / "tables" / f"{SOURCES.get(what, what)}.csv"
+    if not path.exists():
+        return None
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = MAKERS[what](list(csv.DictReader(file)), part)
-    return as_table(header, lines)
+    return as_table(header, lines) if lines else None
 
 
 def refreshed(page: str, results: Path) -> str:
-    """The page with its tables taken from the results."""
-    return MARKED.sub(lambda found: found[1] + table(results, found[2]), page)
+    """The page with its tables taken from the results; those that the results do not have stay as they are."""
+    return MARKED.sub(lambda found: found[1] + (table(results, found[2]) or found[0].removeprefix(found[1])), page)
 
 
 if __name__ == "__main__":
     results = Path(sys.argv[1])
     PAGE.write_text(refreshed(PAGE.read_text("utf-8"), results), "utf-8")
     for name in FIGURES:
+        if not (results / "figures" / f"{name}.png").exists():
+            continue
         shutil.copy(results / "figures" / f"{name}.png", ROOT / "docs" / "figures" / f"{HERE}{name}.png")

@@ -31,6 +31,10 @@ PARTS = [
     *(f"Experiments: {name}" for name in ("the six", "clustering quality", "convergence degree", "iterations")),
     *(f"Cited: {name}" for name in ("Lloyd", "Blum", "Dwork", "Lei", "Mohan", "Park", "Zhang")),
     *(f"Cited: Su et al. {year}" for year in (2016, 2017)),
+    *(
+        f"Cited: {name}"
+        for name in ("Lu and Shen 2019", "Dwork et al. 2006", "McSherry and Talwar", "Nissim", "McSherry 2009")
+    ),
 ]
 
 

@@ -50,6 +50,12 @@ def no_pictures(monkeypatch):
     monkeypatch.setattr(figures, "save", lambda figure, folder, name: None)
 
 
+def test_only_the_settings_that_are_asked_for_are_run():
+    every, one = order().cells()["quality"], order(settings=("paper",)).cells()["quality"]
+    assert {cell.setting for cell in every} == {"paper", "proved", "total"}
+    assert one == [cell for cell in every if cell.setting == "paper"]
+
+
 def test_results_are_the_same_to_the_bit_for_any_number_of_processes(tiny, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     reproduce(order(runs=2), one, jobs=1)
@@ -175,6 +181,7 @@ def test_the_command_prints_passes_and_degrees_with_standard_errors(tiny, tmp_pa
         (["--epsilons", "0.1,x"], 2, "epsilons must be numbers"),
         (["--epsilons", "-1"], 3, "must be positive"),
         (["--methods", "magic"], 2, "unknown method 'magic'"),
+        (["--settings", "local"], 2, "unknown setting 'local'"),
         (["--epsilons", "0.1,0.1"], 2, "twice"),
         (["--jobs", "0"], 2, "jobs must be"),
     ],

@@ -45,6 +45,7 @@ def reproduce(
     quality_runs: WholeOrNone = None,
     epsilons: str | None = None,
     methods: str | None = None,
+    settings: str | None = None,
     k: WholeOrNone = None,
     seed: Whole = 0,
     jobs: Jobs = None,
@@ -71,6 +72,8 @@ def reproduce(
         Numbers separated by commas; 0.1 to 1.0 by default.
     methods:
         Names separated by commas; all by default.
+    settings:
+        Of the quality part, separated by commas: paper (local sensitivity), proved, total; all by default.
     k:
         Number of clusters, for a data set that is not the paper's.
     seed:
@@ -90,6 +93,7 @@ def reproduce(
             quality_runs=quality_runs,
             epsilons=defaults.epsilons if epsilons is None else _numbers(epsilons),
             methods=defaults.methods if methods is None else _names(methods),
+            settings=defaults.settings if settings is None else _names(settings),
             seed=seed,
             k=k,
         )

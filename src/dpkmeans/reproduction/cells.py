@@ -81,8 +81,10 @@ def path_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float], st
     return cells
 
 
-def quality_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float], methods: Sequence[str]) -> list[Cell]:
-    """The baselines and the proved methods; posterior and prior are path cells."""
+def quality_cells(
+    datasets: Sequence[str], runs: int, epsilons: Sequence[float], methods: Sequence[str], settings: Sequence[str]
+) -> list[Cell]:
+    """The baselines and the proved methods, setting by setting; posterior and prior are path cells."""
     return [
         Cell("quality", name, run, setting, method, epsilon)
         for run in range(runs)
@@ -90,7 +92,7 @@ def quality_cells(datasets: Sequence[str], runs: int, epsilons: Sequence[float],
         for epsilon in epsilons
         for setting, known in QUALITY.items()
         for method in known
-        if method in methods
+        if method in methods and setting in settings
     ]
 
 

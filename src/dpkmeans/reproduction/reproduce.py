@@ -53,23 +53,25 @@ class Order:
     quality_runs: int | None = None
     epsilons: tuple[float, ...] = EPSILONS
     methods: tuple[str, ...] = ALL_METHODS
+    settings: tuple[str, ...] = tuple(QUALITY)
     seed: int = 0
     k: int | None = None
 
     def __post_init__(self) -> None:
         _known("part", self.parts, PARTS)
         _known("method", self.methods, ALL_METHODS)
+        _known("setting", self.settings, tuple(QUALITY))
         for name, value in (("runs", self.runs), ("quality_runs", self.n_quality)):
             check_integer(value, name)
         if self.n_quality > self.runs:
             raise MethodError(f"quality_runs must be at most runs={self.runs}; got {self.quality_runs}.")
-        if not self.epsilons or not self.datasets or not self.methods:
-            raise MethodError("at least one data set, one epsilon and one method are needed.")
+        if not self.epsilons or not self.datasets or not self.methods or not self.settings:
+            raise MethodError("at least one data set, one epsilon, one method and one setting are needed.")
         for epsilon in self.epsilons:
             Epsilon.of(epsilon)
-        for names in (self.datasets, self.epsilons, self.methods):
+        for names in (self.datasets, self.epsilons, self.methods, self.settings):
             if len(set(names)) < len(names):
-                raise MethodError("a data set, epsilon or method is given twice.")
+                raise MethodError("a data set, epsilon, method or setting is given twice.")
 
     @property
     def n_quality(self) -> int:
@@ -92,7 +94,7 @@ class Order:
         if "readings" in self.parts:
             out["reading"] = reading_cells(self.datasets, self.runs)
         if "quality" in self.parts:
-            out["quality"] = quality_cells(self.datasets, self.n_quality, self.epsilons, self.methods)
+            out["quality"] = quality_cells(self.datasets, self.n_quality, self.epsilons, self.methods, self.settings)
         return out
 
 
@@ -171,7 +173,7 @@ def manifest(order: Order, datasets: Sequence[Dataset]) -> dict[str, Any]:
         "quality_runs": order.n_quality if "quality" in order.parts else None,
         "epsilons": list(order.epsilons),
         "methods": list(order.methods),
-        "settings": {name: [m for m in known if m in order.methods] for name, known in QUALITY.items()},
+        "settings": {name: [m for m in QUALITY[name] if m in order.methods] for name in order.settings},
         "readings": list(READINGS) if "readings" in order.parts else [],
         "datasets": {
             data.name: {
