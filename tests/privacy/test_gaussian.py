@@ -17,8 +17,8 @@ from dpkmeans.core.query import Sensitivity
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, DataError
 from dpkmeans.privacy import proposals
-from dpkmeans.privacy.exponential import Uniform, floor_of_exp
-from dpkmeans.privacy.gaussian import add_gaussian, chances, exp_of, gaussian_noise, settle, step_of
+from dpkmeans.privacy.exponential import Uniform, exp_of, floor_of_exp
+from dpkmeans.privacy.gaussian import add_gaussian, chances, gaussian_noise, settle, step_of
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import MAX_VALUE, Gaussian, Laplace
 from dpkmeans.privacy.randomness import Randomness, SecureNoise, SeededNoise
