@@ -12,10 +12,10 @@ import pytest
 from dpkmeans.privacy import laplace
 from dpkmeans.privacy.exponential import floor_of_exp
 from dpkmeans.privacy.laplace import add_laplace, laplace_noise
-from dpkmeans.privacy.proposals import MAX_STEP, SLACK, cuts_of_v
+from dpkmeans.privacy.proposals import FAR, MAX_STEP, SLACK, cuts_of_v
 
 SCALES = [Fraction(1, 1024), Fraction(3, 4), Fraction(1), Fraction(5), Fraction(2001, 2), Fraction(2**52 - 1, 4)]
-SCALES += [Fraction(2**52 - 1, 2**60), Fraction(2**57)]
+SCALES += [Fraction(2**52 - 1, 2**60), Fraction(2**55)]
 by_scale = pytest.mark.parametrize("scale", SCALES, ids=lambda scale: f"scale {float(scale):.3g}")
 V = 46  # e^-46 is below 2^-66
 
@@ -120,7 +120,7 @@ def test_minus_zero_and_the_incomplete_last_run_are_dropped():
 
 
 def test_the_largest_proposals_that_words_decide_fit_and_sums_saturate():
-    assert (45 + 1) * MAX_STEP < 2**63
+    assert FAR + (45 + 1) * MAX_STEP < 2**63
 
     def far(size: int) -> np.ndarray:
         """v = 43, the largest u, and a word for x that accepts."""
@@ -129,4 +129,5 @@ def test_the_largest_proposals_that_words_decide_fit_and_sums_saturate():
 
     (noise,) = laplace_noise(far, 1, Fraction(MAX_STEP)).tolist()
     assert noise == 44 * MAX_STEP - 1
-    assert add_laplace(np.array([2**62 + 2**61]), Fraction(MAX_STEP), far).tolist() == [2**63 - 1]
+    assert add_laplace(np.array([FAR]), Fraction(MAX_STEP), far).tolist() == [FAR + noise]
+    assert add_laplace(np.array([2**63 - 5]), Fraction(MAX_STEP), far).tolist() == [2**63 - 1]

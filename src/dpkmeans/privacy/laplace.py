@@ -33,7 +33,7 @@ def proposals_of(scale: Fraction) -> Proposals:
         raise ValueError("A noise scale must be a float64 exactly; pass it through float_above first.")
     step = scale.numerator
     if step > MAX_STEP:
-        raise ValueError("A noise scale must be at most 2^57.")
+        raise ValueError("A noise scale must be at most 2^55.")
     return Proposals(
         step,
         lambda whole, v: exp_of((whole - step * v) / float(step)),

@@ -28,8 +28,8 @@ SLACK = 2.0**-32
 """Relative half-width of the enclosure. The floats in it are off by less than 2^-42."""
 FAR = 2**62
 """Beyond, noise is kept in Python integers until it is added."""
-MAX_STEP = 2**57
-"""Proposals decided by words then stay below 45 t + t < 2^63."""
+MAX_STEP = 2**55
+"""Proposals decided by words then stay below 45 t + t < 2^61, and sums with values up to `FAR` fit 64 bits."""
 
 Words = Callable[[int], AnyArray]
 """Uniform 64-bit words, shape (size,), uint64."""
