@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpkmeans.kernels import weighted_lloyd
-from dpkmeans.synopsis.kmeans import assign, best_start, pad, simplified_silhouette, to_fixed_point, with_mean
+from dpkmeans.synopsis.kmeans import assign, best_start, distinct, pad, simplified_silhouette, to_fixed_point, with_mean
 from dpkmeans.synopsis.weighted_points import Near, WeightedPoints
 
 
@@ -120,3 +120,13 @@ def test_the_mean_of_one_point_is_no_second_point_a_rounding_error_away():
         assert len(np.unique(with_mean(points).points, axis=0)) == 1
     apart = WeightedPoints(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([3.0, 1.0]))
     assert with_mean(apart).points[2].tolist() == [0.25, 0.0]
+
+
+@pytest.mark.parametrize("different", [1, 3, 7, 40])
+def test_different_points_are_counted_up_to_what_is_asked_wherever_they_stand(different):
+    rng = np.random.default_rng(different)
+    places = rng.random((different, 2))
+    for order in (np.arange(200) % different, np.sort(np.arange(200) % different), rng.integers(different, size=200)):
+        n = len(set(order.tolist()))
+        assert [distinct(places[order], most) for most in (1, 2, 7, 41)] == [min(n, most) for most in (1, 2, 7, 41)]
+    assert distinct(np.array([[0.0, -0.0], [-0.0, 0.0]]), 2) == 1

@@ -70,7 +70,7 @@ def pad(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generato
     point that stands for many records is off by its noise, and they are spread around it. Distances grow in equal
     steps of their logarithm from the noise, shortened by what the nearest of so many directions gains in d features.
     """
-    missing = k - len(np.unique(points.points, axis=0))
+    missing = k - distinct(points.points, k)
     if missing <= 0:
         return points
     if near is None:
@@ -86,6 +86,12 @@ def pad(points: WeightedPoints, k: int, box: FloatArray, rng: np.random.Generato
     return pad(_with_padding(points, extra), k, box, rng, None)  # where some of them fell together
 
 
+def distinct(points: FloatArray, most: int) -> int:
+    """How many different points there are, or `most` where there are more. The first few mostly tell."""
+    found = len(np.unique(points[: 4 * most], axis=0))
+    return most if found >= most else min(len(np.unique(points, axis=0)), most)
+
+
 def _with_padding(points: WeightedPoints, extra: FloatArray) -> WeightedPoints:
     weights = np.full(len(extra), PADDING_WEIGHT * points.weights.sum() / len(extra))
     return WeightedPoints(np.concatenate([points.points, extra]), np.concatenate([points.weights, weights]))
@@ -96,7 +102,7 @@ def with_mean(points: WeightedPoints) -> WeightedPoints:
 
     One point is its own mean; but for rounding, which Lloyd's algorithm would not come to rest on.
     """
-    if len(np.unique(points.points, axis=0)) == 1:
+    if distinct(points.points, 2) == 1:
         return points
     mean = np.average(points.points, axis=0, weights=points.weights)[None, :]
     weight = PADDING_WEIGHT * float(points.weights.sum())
@@ -114,8 +120,8 @@ def best_start(points: WeightedPoints, k: int, rng: np.random.Generator, restart
 
     Fewer are tried if k or the synopsis is very large. If there are at most k distinct points, all of them are taken.
     """
-    places = np.unique(points.points, axis=0)
-    if len(places) <= k:
+    if distinct(points.points, k + 1) <= k:
+        places = np.unique(points.points, axis=0)
         return np.asarray(places[np.arange(k) % len(places)])
     tries = 2 + int(math.log(k))
     restarts = min(restarts, MAX_WORK // (k * (tries + TYPICAL_PASSES) * points.points.size))
@@ -145,7 +151,7 @@ def cluster(
             break
         end = to_fixed_point(points, start)
         kept = np.asarray(end.labels != _weakest(end, cells))
-        if kept.all() or len(np.unique(points.points[kept], axis=0)) <= k:
+        if kept.all() or distinct(points.points[kept], k + 1) <= k:
             break
         points = WeightedPoints(points.points[kept], points.weights[kept])
         start = best_start(points, k, rng)

@@ -31,7 +31,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.kmeans import FixedPoint, cluster, pad, to_fixed_point
+from dpkmeans.synopsis.kmeans import FixedPoint, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
 from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import (
@@ -92,7 +92,7 @@ class SynopsisMethod:
             built, plan = build(engine, n_clusters, self, ledger=ledger, rng=rng)
             points, cells, near, signal = built.points, built.cells, built.near, built.signal
             kind = type(plan.builder).__name__.lower()
-        signal = min(n_clusters, signal, len(np.unique(points.points, axis=0)))
+        signal = min(signal, distinct(points.points, n_clusters))
         points = pad(points, n_clusters, engine.bounds.unit_box, rng.generator, near)
         points, start = cluster(points, cells, n_clusters, rng.generator)
         end = converge(points, start, engine, self, rng)
