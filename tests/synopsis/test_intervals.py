@@ -66,6 +66,16 @@ def test_they_stay_in_the_box_and_sizes_at_or_above_zero(release):
         assert (found.size_lower >= 0).all()
 
 
+def test_a_re_centred_cluster_that_does_not_stand_out_of_its_noise_may_be_anywhere(release):
+    assert release.certificate.step is not None
+    clear = release.intervals()
+    assert (clear.upper - clear.lower < 50).all()
+    lost = replace(release, sizes=(1.0, *release.sizes[1:]), identity=None).intervals()
+    assert np.array_equal(lost.lower[0], [0, 0])
+    assert np.array_equal(lost.upper[0], [100, 100])
+    assert np.array_equal(lost.upper[1:], clear.upper[1:])
+
+
 def test_less_noise_gives_narrower_intervals_and_rows_of_persons_wider_ones():
     X = records()
     width = [np.median(r.upper - r.lower) for r in (fit(X, 3, epsilon=e).release_.intervals() for e in (0.5, 5.0))]

@@ -60,6 +60,7 @@ class _Model:
     spacing: FloatArray  # (m, 1) or (m, d): how far apart places are in which a point may lie
     step: RecentringStep | None
     step_epsilon: float
+    released: FloatArray  # sizes (k,)
 
     @classmethod
     def of(cls, release: Release) -> _Model:
@@ -91,6 +92,7 @@ class _Model:
             spacing,
             certificate.step,
             per_record.get("re-centring", 1.0),
+            np.asarray(release.sizes, np.float64),
         )
 
     def scales(self) -> tuple[FloatArray, FloatArray]:
@@ -144,9 +146,9 @@ class _Model:
         sizes = np.maximum(assign(self.points, self.centroids)[1], 1e-9)
         if self.step is not None:
             deviation = math.sqrt(cube_variance(len(self.box))) / self.step_epsilon
-            return np.maximum(scale, self.step.bound * deviation / np.maximum(sizes, 1.0)[:, None]), np.maximum(
-                size_scale, deviation
-            )
+            scale = np.maximum(scale, self.step.bound * deviation / np.maximum(sizes, 1.0)[:, None])
+            lost = (self.released < settings.INTERVAL_STEP_CLEAR[self.kind] * deviation)[:, None]
+            return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, deviation)
         lost = (sizes < settings.INTERVAL_CLEAR * self.weight_deviation)[:, None]
         return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, self.weight_deviation)
 

@@ -191,6 +191,7 @@ INTERVAL_WEIGHTS = 1.5  # times the noise of counts (1 left the scales of weak s
 INTERVAL_PLACES = 1.5  # sides of a cell in which a point may lie (0.5 and 1 left them 2 and 1.5 times too small)
 INTERVAL_TREE_PLACES = 2.0  # over √d: the same in a tree
 INTERVAL_CLEAR = 1.0  # deviations of a count, below which a cell may be anywhere
+INTERVAL_STEP_CLEAR = {"grid": 2.5, "tree": 1.0, "hyperplanes": 1.0}  # the same after a re-centring step (280 fits)
 INTERVAL_RADIUS = 0.25  # of the unit box; to which residuals were clipped where the release does not say it
 INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.9), "tree": (2.1, 2.6), "hyperplanes": (3.6, 2.9)}  # coordinates, sizes
 INTERVAL_FACTORS = {"tree": (1.6, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
