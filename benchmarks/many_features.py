@@ -215,7 +215,7 @@ def speed(rounds: int = 3) -> None:
                 print(f"{name}: {time.process_time() - before:.2f} CPU s", flush=True)
 
 
-def fresh(n_problems: int, seed: int, runs: int = 3) -> None:
+def fresh(n_problems: int, seed: int, first: int = 0, runs: int = 3) -> None:
     """Random problems with 11 to 500 features: medians of costs over those of the pure default, and of one mean.
 
     The mean has all of rho for one release. A cluster counts as missed where the cost is above 1.3 times the best one
@@ -228,7 +228,7 @@ def fresh(n_problems: int, seed: int, runs: int = 3) -> None:
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     behind, worse, missed, clear = 0, 0, 0, 0
-    for number in range(n_problems):
+    for number in range(first, first + n_problems):
         w = random_problem(seed, number, (11, 500), 800_000)
         rng = np.random.default_rng([seed, number, 1])
         epsilon, (n, d) = float(rng.choice([0.1, 0.25, 0.5, 1.0, 2.0, 4.0])), w.X.shape
@@ -299,12 +299,13 @@ if __name__ == "__main__":
     )
     parser.add_argument("--speed", action="store_true", help="CPU time of one large fit beside scikit-learn, alone")
     parser.add_argument("--fresh", type=int, default=0, help="so many random problems beside pure epsilon")
+    parser.add_argument("--first", type=int, default=0, help="number of the first random problem: to run them in parts")
     parser.add_argument("--seed", type=int, help="of the random problems; a new secret one by default")
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # of a weak signal
     if given.speed:
         speed()
     elif given.fresh:
-        fresh(given.fresh, secrets.randbits(32) if given.seed is None else given.seed)
+        fresh(given.fresh, secrets.randbits(32) if given.seed is None else given.seed, given.first)
     else:
         main(given.names or those_here(), given.runs, others_of(given.pure, given.peers))

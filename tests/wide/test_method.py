@@ -27,7 +27,8 @@ from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import verify
 from dpkmeans.wide.geometry import public_ball
 from dpkmeans.wide.method import gaussian
-from dpkmeans.wide.releases import Distances, standing_out
+from dpkmeans.wide.queries import Rings
+from dpkmeans.wide.releases import Distances, quantile, reach_of, standing_out
 from dpkmeans.wide.settings import BINS, STEPS
 
 weak = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
@@ -111,6 +112,29 @@ def test_distances_that_noise_explains_do_not_stand_out_and_those_beyond_it_do()
     before = Distances.of(bins, 10.0)
     after = before.taking_in(rng.normal(0, 1000, BINS), 1000.0, 4.0)
     assert np.allclose(after.clear, before.clear, rtol=0.2, atol=30)  # a look that says nothing changes little
+
+
+def test_the_reach_takes_in_few_records_that_are_far_and_leaves_out_a_few_that_are_not():
+    rings = Rings(1000.0)
+    for far, reach in ((0, 0), (18, 24)):  # bins: the largest distances first, six to an octave
+        bins = np.zeros(BINS)
+        bins[24], bins[far] = 10_000.0, 100.0  # 1 %, at 16 times the distance with 72 % of the cost, at twice with 4 %
+        assert reach_of(Distances.of(bins, 1.0), rings) == rings.upper[reach]
+        assert quantile(Distances.of(bins, 1.0), rings) == rings.upper[24]
+
+
+def test_small_clusters_far_from_a_large_one_are_found():
+    """Before the reach followed the cost, three of five such fits missed one of them."""
+    rng = np.random.default_rng(1)
+    places = 0.1 + 0.8 * rng.random((5, 60))
+    places[0] = 0.5
+    sizes = (30_000, 150, 150, 150, 150)
+    X = np.concatenate([p + 0.02 * rng.standard_normal((m, 60)) for p, m in zip(places, sizes, strict=True)])
+    for seed in (1, 2):
+        release = run(X, 5, Ledger(4.0, delta=1e-6), Randomness.with_seed(seed))
+        apart = np.sqrt(((release.centroids[:, None] - places) ** 2).sum(axis=2))
+        assert sorted(apart.argmin(axis=0).tolist()) == [0, 1, 2, 3, 4]
+        assert apart.min(axis=0).max() < 1.0
 
 
 def test_centroids_of_noise_alone_are_worse():

@@ -26,7 +26,7 @@ from dpkmeans.synopsis.method import SynopsisMethod
 from dpkmeans.wide.geometry import public_ball, whole
 from dpkmeans.wide.points import Parts, at_rest
 from dpkmeans.wide.queries import Covariance, Rings
-from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, deviation_of, quantile, shrunk
+from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, deviation_of, quantile, reach_of, shrunk
 from dpkmeans.wide.settings import (
     COVARIANCE_SHARE,
     DEVIATIONS,
@@ -205,7 +205,7 @@ class _Fit:
     def _several(self, middle: _Middle, clusters: int) -> _Found:
         """A subspace, a start in it, and steps in all features."""
         d, n = self.engine.n_features, middle.n_records
-        subspace = self._subspace(middle, quantile(middle.distances, middle.rings))
+        subspace = self._subspace(middle, reach_of(middle.distances, middle.rings))
         seeds = self._seeds(middle, subspace, clusters)
         found = seeds.merged_to(clusters)
 
@@ -253,7 +253,7 @@ class _Fit:
         for i in range(MEAN_ROUNDS + 1):
             sight = Sight(origin, rings)
             distances = desk.distances(sight, one, self.total.share(DISTANCE_SHARE), "distances")
-            reach, noise = quantile(distances, rings), math.sqrt(d) * seen.deviation / n
+            reach, noise = reach_of(distances, rings), math.sqrt(d) * seen.deviation / n
             if i == MEAN_ROUNDS or noise < MEAN_NOISE * reach or noise > MEAN_GAIN * seen.radius:
                 break
             seen = desk.look(sight, one, reach, MEAN_AGAIN_SPLIT, part, "mean again")
@@ -301,7 +301,7 @@ class _Fit:
         share = self.total.share(START_SHARE if spent else START_SHARE_ALONE)
         if subspace is None:
             share = self.total.share(START_SHARE_WHOLE)
-            sight = replace(middle.sight, cost_radius=quantile(middle.distances, middle.rings))
+            sight = replace(middle.sight, cost_radius=reach_of(middle.distances, middle.rings))
             scales = np.ones(self.engine.n_features)
             return find_seeds(self._desk, sight, scales, middle.distances, middle.n_records, clusters, share)
         desk = Desk(projected(self.engine, subspace), self.ledger, self.rng)
@@ -309,7 +309,7 @@ class _Fit:
         origin: IntArray = np.full(p, HALF, np.int64)
         part = self.total.share(SUBSPACE_DISTANCE_SHARE)
         inside = desk.distances(Sight(origin, inner), np.zeros((1, p)), part, "distances in the subspace")
-        sight = Sight(origin, inner, quantile(inside, inner))
+        sight = Sight(origin, inner, reach_of(inside, inner))
         return find_seeds(desk, sight, subspace.scales, inside, middle.n_records, clusters, share)
 
     def _warn(self, signal: float, d: int) -> None:

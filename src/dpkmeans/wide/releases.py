@@ -15,7 +15,17 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.wide.geometry import whole
 from dpkmeans.wide.queries import AtCentres, Rings
-from dpkmeans.wide.settings import BINS, DISTANCES_ALONE, MIN_RADIUS, NEW_FORGET, QUANTILE, SURE_BINS, SURE_TAIL, Split
+from dpkmeans.wide.settings import (
+    BINS,
+    DISTANCES_ALONE,
+    FAR_COST,
+    MIN_RADIUS,
+    NEW_FORGET,
+    QUANTILE,
+    SURE_BINS,
+    SURE_TAIL,
+    Split,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +169,19 @@ def quantile(distances: Distances, rings: Rings, part: float = QUANTILE) -> floa
         return rings.top / 2
     place = int(np.searchsorted(above, (1 - part) * above[-1]))
     return float(rings.upper[min(place, BINS - 1)])
+
+
+def reach_of(distances: Distances, rings: Rings) -> float:
+    """How far records lie: the quantile of distances, or farther where the records beyond it hold much of the cost.
+
+    Small clusters far from a large one have few records and most of the squared distances. Beyond the reach lies less
+    than FAR_COST of what stands out of the noise.
+    """
+    costs = np.cumsum(distances.clear * rings.middles**2)
+    if costs[-1] <= 0:
+        return quantile(distances, rings)
+    place = int(np.searchsorted(costs, FAR_COST * costs[-1]))
+    return max(quantile(distances, rings), float(rings.upper[min(place, BINS - 1)]))
 
 
 def best_radius(distances: Distances, rings: Rings, noise: float, n_features: int) -> float:

@@ -62,6 +62,7 @@ DISTANCES_ALONE = Split(0.0, 0.0, 0.0, 1.0)
 # --- the subspace ----------------------------------------------------------------------------------------------------
 
 QUANTILE = 0.98  # of the distances: records beyond are clipped before products are taken
+FAR_COST = 0.3  # of the squared distances: so much may be of records beyond that; with 1, small far clusters are missed
 MAX_WHOLE_FEATURES = 20  # up to here all features are the subspace
 MIN_DIRECTIONS, MAX_DIRECTIONS = 12, 24
 RANDOM_DIRECTIONS = 2.0  # noise over signal of the covariance, beyond which public random directions do as well
