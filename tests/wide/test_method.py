@@ -175,6 +175,20 @@ def test_too_little_signal_is_said_and_the_answer_is_about_one_private_mean():
     assert cost < 3 * one
 
 
+@weak
+def test_beside_a_single_mean_the_other_centroids_lie_on_the_line_through_the_middle_of_the_box():
+    X = blobs(300, 30, 2)[0]
+    release = run(X, 5, Ledger(0.2, delta=1e-6), Randomness.with_seed(2))
+    assert release.parameters["clusters_with_signal"] == 1
+    mean, middle, *others = release.centroids - 0.5
+    assert np.abs(middle).max() < 1e-5
+    assert np.abs(mean).max() > 1e-3
+    for factor, other in zip((2.0, 0.5, 1.5), others, strict=True):
+        assert np.abs(other - np.clip(factor * mean, -0.5, 0.5)).max() < 1e-5
+    assert np.count_nonzero(release.sizes) == 1
+    assert all(verdict.holds for verdict in verify(release))
+
+
 def test_pure_epsilon_is_refused_before_anything_is_spent():
     ledger = Ledger(1.0)
     with pytest.raises(BudgetError, match="delta"):

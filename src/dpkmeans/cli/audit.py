@@ -55,7 +55,8 @@ def audit(
     epsilon:
         The total epsilon that is claimed. Methods with a budget per step get steps that add up to about this total.
     runs:
-        Runs on each data set of a pair. By default 100000 for a mechanism, 2000 for a method, 10000 for the paper's.
+        Runs on each data set of a pair. By default 100000 for a mechanism, 2000 for a method, 10000 for the paper's,
+        and for `power` 10000 to 100000.
     quick:
         Use a tenth of the default runs, or fewer.
     replay:

@@ -18,6 +18,8 @@ from dpkmeans.synopsis.method import separate_duplicates
 from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
+ALONG = (0.0, 2.0, 0.5, 1.5, 3.0, 0.75, 1.25, 1.0)
+"""Of the way from the middle of the box to a single mean: where the other centroids lie, the most useful ones first."""
 HALVINGS = 5  # of the distance of parts from their centroid; then they lie at it
 
 
@@ -41,11 +43,16 @@ class AtRest:
 def at_rest(centres: FloatArray, parts: Parts, k: int, box: FloatArray, rng: np.random.Generator) -> AtRest:
     """The fixed point of k-means on the parts around `centres` (K, d), in unit coordinates, K at most k.
 
-    Where there are fewer centres than k, the other centroids lie beside the heaviest, and nothing is theirs.
+    Where there are fewer centres than k, the other centroids lie beside the heaviest, and nothing is theirs. Beside a
+    single centre, whose noise may be larger than its distance from the middle of the box, they lie on the line through
+    both.
     """
     points = points_around(centres, parts, box)
     end = to_fixed_point(points, means_of(points, parts.member, len(centres)))
     others = np.repeat(end.centroids[[int(np.argmax(end.sizes))]], k - len(centres), axis=0)
+    if len(points.weights) == 1:
+        along = np.resize(ALONG, len(others))[:, None]
+        others = np.clip(box / 2 + along * (others - box / 2), 0.0, box)
     end = to_fixed_point(points, np.concatenate([end.centroids, others]))
     centroids, apart = separate_duplicates(end.centroids, box, rng)
     return AtRest(centroids, make_certificate(points, end, None, apart))
