@@ -61,7 +61,7 @@ def pieces(pairs: int) -> list[Piece]:
         *_statistics("power", targets_of("power", EPSILON), Runs()),
         *(Piece("replay", name, partial(_replayed, name, pairs)) for name in names()),
         *(Piece("climb", name, partial(_climbed, name)) for name in climb.searches()),
-        *_statistics("gaussian", targets_of("gaussian", EPSILON), RUNS),
+        *_statistics("gaussian", targets_of("gaussian", EPSILON), Runs(method=200)),
         *_statistics("table", targets_of("all", EPSILON), RUNS),
     ]
 
