@@ -31,6 +31,7 @@ from dpkmeans.engines.survey import over_batches
 from dpkmeans.errors import BudgetError
 from dpkmeans.evaluation.bins import Binned
 from dpkmeans.evaluation.queries import ClusterHistograms, FitQuality
+from dpkmeans.kernels import jit
 from dpkmeans.methods.bounds_estimate import histogram
 from dpkmeans.methods.dp_em import Components, one_component
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
@@ -320,6 +321,25 @@ def test_code_that_adds_something_else_than_its_query_declares_is_refused_before
     frozen = Understated(query, Sensitivity.of_row((linf,) * query.shape[1]))
     with pytest.raises(BudgetError, match="compiled code"):
         engine_of(np.full((5, 2), 0.5), box).answer(frozen)
+
+
+class Overtaken:
+    """A count that is right in plain code, and sixteen times too large in compiled code, which takes over midway."""
+
+    shape = (1, 1)
+    sensitivity = Sensitivity.of_row((1,))
+
+    def add(self, tiles, n, table):
+        table[0, 0] += n * (16 if jit.compiles() else 1)
+        if n > 1:
+            jit.compile_from_now_on()
+
+
+def test_compiled_code_that_takes_over_in_the_middle_of_a_pass_is_checked_before_anything_is_released(monkeypatch):
+    monkeypatch.setattr(corner_check, "_CHECKED", set())
+    monkeypatch.setattr(jit, "_PLAIN", jit._Plain())
+    with pytest.raises(BudgetError, match="nothing is released"):
+        engine_of(np.full((5, 2), 0.5), made.BOXES["unit"]).answer(Overtaken())
 
 
 # --- who may say what a sensitivity is ---------------------------------------------------------------------------

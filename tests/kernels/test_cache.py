@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 
 import dpkmeans
+from dpkmeans.kernels.jit import COMPILING
 
 FIT = """
 import sys
 import numpy as np
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
-from dpkmeans.kernels.jit import compile_from_now_on
+from dpkmeans.kernels.jit import compile_from_now_on, tell_of_compiling
 from dpkmeans.kernels.quantise import quantise
 import dpkmeans
 compile_from_now_on()
+tell_of_compiling(lambda line: print(line, file=sys.stderr))
 engine = MemoryEngine.of_records(np.array([[0.0], [1.0]]), Bounds.of((0, 1), 1), n_threads=1)
 hits = sum(quantise.built.stats.cache_hits.values())
 print(dpkmeans.__file__, type(quantise.built._cache).__name__, hits, "sklearn" in sys.modules)
@@ -33,6 +35,7 @@ def fit(package_folder, **environment):
     done = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     place, cache, hits, sklearn = done.stdout.split()
+    assert done.stderr.splitlines() == ([] if int(hits) else [COMPILING]), "said once, where it compiles"
     return Path(place), cache, int(hits), sklearn == "True"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dpkmeans
 from dpkmeans.kernels import assign, jit, quantise, weighted_lloyd
 from dpkmeans.kernels.simd_f32 import LANES
-from dpkmeans.synopsis import grid_cells, residual_queries
+from dpkmeans.synopsis import grid_cells, posterior, residual_queries, tree_cells, zoom_cells
 
 GRID = 2.0**-20
 
@@ -68,6 +68,30 @@ def residual_arguments(rng, d):
     groups, half_norms = assign.interleave_centroids.built(points)
     radius = rng.random(points.shape) + 1e-3
     return tiles, n, groups, half_norms, points, radius, np.zeros((len(points), 1 + d), np.int64)
+
+
+def shell_arguments(rng, d):
+    n = int(rng.integers(0, 70))
+    half = np.sort(rng.random((int(rng.integers(1, 9)), d)), axis=0)[::-1].copy()
+    return tiles_of(rng, n, d), n, rng.random(d), half, np.zeros((len(half), 1), np.int64)
+
+
+def halving_arguments(rng, d):
+    n, depth = int(rng.integers(0, 70)), int(rng.integers(1, 9))
+    box = rng.random(d) * (rng.random(d) < 0.8)
+    return tiles_of(rng, n, d), n, box, rng.integers(0, d, depth), np.zeros((2**depth, 1), np.int64)
+
+
+def leaf_arguments(rng, d):
+    tiles, n, box, features, table = halving_arguments(rng, d)
+    leaf_of = np.sort(rng.integers(0, 5, len(table))).astype(np.int32)
+    half = rng.random((5, d)) * (rng.random((5, d)) < 0.8)
+    return tiles, n, box, features, leaf_of, rng.random((5, d)), half, np.zeros((5, 1 + d), np.int64)
+
+
+def occupied_arguments(rng, d):
+    law = rng.random(9)
+    return rng.normal(0, 20, int(rng.integers(1, 40))), np.linspace(-9.0, 9.0, 9), law, 1.5, float(rng.random() * 30)
 
 
 def lloyd_arguments(rng, d, least=1):
@@ -128,6 +152,11 @@ ARGUMENTS = {
     assign.move_to_means: means_arguments,
     grid_cells._add_grid: grid_arguments,
     residual_queries._add_residuals: residual_arguments,
+    zoom_cells._add_shells: shell_arguments,
+    tree_cells._add_halvings: halving_arguments,
+    tree_cells._add_leaves: leaf_arguments,
+    posterior.noise_density: lambda rng, d: (rng.normal(0, 20, int(rng.integers(1, 40))), d),
+    posterior._occupied: occupied_arguments,
     weighted_lloyd.columns_of: lambda rng, d: (rng.random((int(rng.integers(0, 30)), d)),),
     weighted_lloyd.nearest: nearest_arguments,
     weighted_lloyd.assign: assign_arguments,
@@ -185,10 +214,10 @@ def test_a_process_compiles_at_once_for_large_work_and_after_its_credit_for_smal
     assert jit.compiles()
 
 
-@pytest.mark.parametrize("k", [1, 2, 8])
-def test_a_fit_in_plain_code_is_that_in_compiled_code(monkeypatch, k):
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (2, 8), (4, 3), (10, 3)])
+def test_a_fit_in_plain_code_is_that_in_compiled_code(monkeypatch, d, k):
     rng = np.random.default_rng(k)
-    X = np.concatenate([rng.normal(c, 0.5, (300, 2)) for c in (2, 5, 8)])
+    X = np.concatenate([rng.normal(c, 0.5, (300, d)) for c in (2, 5, 8)])
 
     def fit(left):
         monkeypatch.setattr(jit, "_PLAIN", jit._Plain(left))

@@ -12,15 +12,25 @@ import math
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.synopsis import settings
 
 
-@compiled
+def _noise_density_plain(z: FloatArray, entries: int) -> FloatArray:
+    away = np.abs(z)
+    term, total = np.array([math.exp(-one) for one in away.tolist()]), np.zeros(len(z))
+    for j in range(entries):
+        total += term
+        term = term * away / (j + 1)
+    return total / (2 * entries)
+
+
+@compiled_or(_noise_density_plain, lambda z, entries: 8 * len(z) * (10 + entries))
 def noise_density(z: FloatArray, entries: int) -> FloatArray:
     """Of one of D `entries` with the joint density exp(-‖z‖∞), up to a factor: Γ(D, |z|)/(2 Γ(D + 1)); (m,) -> (m,).
 
-    For D = 1 this is Laplace's law. Compiled: functions of NumPy differ between processors in the last place.
+    For D = 1 this is Laplace's law. The exponential is the C library's: that of NumPy differs between processors in the
+    last place.
     """
     density = np.empty(len(z))
     for i in range(len(z)):
@@ -33,7 +43,18 @@ def noise_density(z: FloatArray, entries: int) -> FloatArray:
     return density
 
 
-@compiled
+def _occupied_plain(y: FloatArray, steps: FloatArray, law: FloatArray, deviation: float, most: float) -> FloatArray:
+    sums = np.zeros((2, len(y)))
+    for step, weight in zip(steps, law, strict=True):
+        n = y - step
+        within = (n > 0.0) & (n < most)
+        prior = weight / (n[within] + deviation)
+        sums[0, within] += prior
+        sums[1, within] += prior * n[within]
+    return sums
+
+
+@compiled_or(_occupied_plain, lambda y, steps, *_: 16 * len(y) * len(steps))
 def _occupied(y: FloatArray, steps: FloatArray, law: FloatArray, deviation: float, most: float) -> FloatArray:
     """For cells that are not empty, shape (2, m): the density of each noisy count, and it times the expected count."""
     sums = np.zeros((2, len(y)))

@@ -10,8 +10,9 @@ import numpy as np
 from dpkmeans._typing import Float32Array, FloatArray, IntArray, LabelArray
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.tile_reference import points_of
 from dpkmeans.synopsis.residual_queries import UNIT
 
 
@@ -81,7 +82,23 @@ def _keys(
             keys[w] = 2 * keys[w] + np.int64(above and half > 0.0)
 
 
-@compiled
+def _keys_plain(points: Float32Array, box: FloatArray, features: IntArray) -> IntArray:
+    """The smallest cell of each of the points (n, d), shape (n,)."""
+    lower, side, keys = np.zeros(points.shape), box.copy(), np.zeros(len(points), np.int64)
+    for feature in features:
+        side[feature] *= 0.5
+        middle = lower[:, feature] + side[feature]
+        above = points[:, feature] >= middle
+        lower[:, feature] = np.where(above, middle, lower[:, feature])
+        keys = 2 * keys + (above & (side[feature] > 0.0))
+    return keys
+
+
+def _add_halvings_plain(tiles: Float32Array, n: int, box: FloatArray, features: IntArray, table: IntArray) -> None:
+    np.add.at(table[:, 0], _keys_plain(points_of(tiles, n), box, features), 1)
+
+
+@compiled_or(_add_halvings_plain, lambda tiles, n, box, features, table: 8 * n * (1 + len(features)))
 def _add_halvings(tiles: Float32Array, n: int, box: FloatArray, features: IntArray, table: IntArray) -> None:
     lower, side, keys = np.empty((len(box), LANES)), np.empty(len(box)), np.empty(LANES, np.int64)
     for t in range(len(tiles)):
@@ -115,7 +132,24 @@ class Leaves:
         _add_leaves(tiles, n, self.cells.box, self.cells.features, self.leaf_of, self.center, self.half, table)
 
 
-@compiled
+def _add_leaves_plain(
+    tiles: Float32Array,
+    n: int,
+    box: FloatArray,
+    features: IntArray,
+    leaf_of: LabelArray,
+    center: FloatArray,
+    half: FloatArray,
+    table: IntArray,
+) -> None:
+    points = points_of(tiles, n)
+    leaves = leaf_of[_keys_plain(points, box, features)]
+    offsets = (points - center[leaves]) / np.where(half > 0.0, half, np.inf)[leaves]
+    np.add.at(table[:, 0], leaves, UNIT)
+    np.add.at(table[:, 1:], leaves, np.rint(np.minimum(np.maximum(offsets, -1.0), 1.0) * UNIT).astype(np.int64))
+
+
+@compiled_or(_add_leaves_plain, lambda tiles, n, box, features, *_: 8 * n * (1 + len(features)) + 16 * tiles.size)
 def _add_leaves(
     tiles: Float32Array,
     n: int,

@@ -9,8 +9,9 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.tile_reference import points_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,16 @@ class Shells:
         _add_shells(tiles, n, self.center, self.half, table)
 
 
-@compiled
+def _add_shells_plain(tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, table: IntArray) -> None:
+    level = np.full(n, len(half) - 1)
+    for j, x in enumerate(points_of(tiles, n).T):
+        away = np.abs(x - center[j])
+        while (outside := (level > 0) & (away > half[level, j])).any():
+            level -= outside
+    np.add.at(table[:, 0], level, 1)
+
+
+@compiled_or(_add_shells_plain, lambda tiles, n, center, half, table: 4 * len(half) * tiles.size)
 def _add_shells(tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, table: IntArray) -> None:
     for t in range(len(tiles)):
         for w in range(min(LANES, n - t * LANES)):
