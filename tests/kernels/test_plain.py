@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dpkmeans
 from dpkmeans.kernels import assign, jit, quantise, weighted_lloyd
 from dpkmeans.kernels.simd_f32 import LANES
-from dpkmeans.synopsis import grid_cells, posterior, residual_queries, tree_cells, zoom_cells
+from dpkmeans.synopsis import grid_cells, posterior, residual_queries, tree_cells, view, zoom_cells
 
 GRID = 2.0**-20
 
@@ -74,6 +74,24 @@ def shell_arguments(rng, d):
     n = int(rng.integers(0, 70))
     half = np.sort(rng.random((int(rng.integers(1, 9)), d)), axis=0)[::-1].copy()
     return tiles_of(rng, n, d), n, rng.random(d), half, np.zeros((len(half), 1), np.int64)
+
+
+def ring_arguments(rng, d):
+    n, n_rings = int(rng.integers(0, 70)), int(rng.integers(1, 5))
+    half, parts = rng.random(d) * 0.3 * (rng.random(d) < 0.8), rng.integers(1, 4, d)
+    return tiles_of(rng, n, d), n, rng.random(d), half, parts, n_rings, np.zeros((n_rings * parts.prod(), 1), np.int64)
+
+
+def squeeze_arguments(rng, d):
+    tiles = tiles_of(rng, int(rng.integers(1, 70)), d)
+    half = rng.random(d) * 0.3 * (rng.random(d) < 0.8)
+    return tiles, rng.random(d), half, int(rng.integers(1, 6)), float(rng.random()), 1.5, np.empty_like(tiles)
+
+
+def part_arguments(rng, d):
+    n = int(rng.integers(0, 70))
+    tiles, lower = tiles_of(rng, n, d), rng.random(d) * 0.4
+    return tiles, n, lower, lower + rng.random(d), 0.7, np.zeros_like(tiles), np.zeros_like(tiles)
 
 
 def halving_arguments(rng, d):
@@ -153,6 +171,9 @@ ARGUMENTS = {
     grid_cells._add_grid: grid_arguments,
     residual_queries._add_residuals: residual_arguments,
     zoom_cells._add_shells: shell_arguments,
+    zoom_cells._add_rings: ring_arguments,
+    view._squeeze: squeeze_arguments,
+    view._part: part_arguments,
     tree_cells._add_halvings: halving_arguments,
     tree_cells._add_leaves: leaf_arguments,
     posterior.noise_density: lambda rng, d: (rng.normal(0, 20, int(rng.integers(1, 40))), d),

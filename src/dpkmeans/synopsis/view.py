@@ -20,8 +20,9 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Query, Sensitivity
 from dpkmeans.engines.corner_check import add_checked
-from dpkmeans.kernels.jit import compiled
+from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.kernels.tile_reference import points_of
 from dpkmeans.synopsis import settings
 
 
@@ -225,7 +226,28 @@ def pieces_of(tiles: Float32Array, n: int) -> Iterator[tuple[Float32Array, int]]
         yield piece, min(n - start * LANES, len(piece) * LANES)
 
 
-@compiled
+def _squeeze_plain(
+    tiles: Float32Array,
+    center: FloatArray,
+    half: FloatArray,
+    rings: int,
+    border: float,
+    longest: float,
+    moved: Float32Array,
+) -> None:
+    moved[:, half == 0.0] = 0.0
+    for j in np.flatnonzero(half):
+        u = (tiles[:, j].astype(np.float64) - center[j]) / half[j]
+        away, ring, wide = np.abs(u), np.zeros(u.shape), np.ones(u.shape)
+        while (outside := (ring < rings - 1) & (away > 2.0 * wide)).any():
+            ring += outside
+            wide[outside] *= 2.0
+        far = 1.0 + border * (ring + np.minimum(away / wide - 1.0, 1.0)) / rings
+        away = np.where(away > 1.0, far, away)
+        moved[:, j] = (np.where(u > 0.0, away, -away) + 1.0 + border) * half[j] / longest
+
+
+@compiled_or(_squeeze_plain, lambda tiles, center, half, rings, *_: 4 * (4 + rings) * tiles.size)
 def _squeeze(
     tiles: Float32Array,
     center: FloatArray,
@@ -253,7 +275,24 @@ def _squeeze(
                 moved[t, j, w] = (z + 1.0 + border) * half[j] / longest
 
 
-@compiled
+def _part_plain(
+    tiles: Float32Array,
+    n: int,
+    lower: FloatArray,
+    upper: FloatArray,
+    longest: float,
+    inner: Float32Array,
+    outer: Float32Array,
+) -> int:
+    points = points_of(tiles, n)
+    within = ((lower <= points) & (points <= upper)).all(axis=1)
+    for kept, out in (((points[within].astype(np.float64) - lower) / longest, inner), (points[~within], outer)):
+        place = np.arange(len(kept))
+        out[place // LANES, :, place % LANES] = kept
+    return int(within.sum())
+
+
+@compiled_or(_part_plain, lambda tiles, *_: 12 * tiles.size)
 def _part(
     tiles: Float32Array,
     n: int,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.query import Sensitivity
-from dpkmeans.kernels.jit import compiled, compiled_or
+from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.tile_reference import points_of
 
@@ -81,7 +81,25 @@ class Rings:
         _add_rings(tiles, n, self.center, self.half, self.parts, self.n_rings, table)
 
 
-@compiled
+def _add_rings_plain(
+    tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, parts: IntArray, n_rings: int, table: IntArray
+) -> None:
+    points = points_of(tiles, n)
+    ring, wide = np.zeros(n, np.int64), np.full(n, 2.0)
+    for j, x in enumerate(points.T):
+        away = np.abs(x - center[j])
+        while (outside := (ring < n_rings - 1) & (away > wide * half[j])).any():
+            ring += outside
+            wide[outside] *= 2.0
+    cell = ring
+    for j, x in enumerate(points.T):
+        place = (x - center[j]) / (wide * half[j]) if half[j] > 0.0 else np.zeros(n)
+        place = (np.minimum(np.maximum(place, -1.0), 1.0) + 1.0) / 2.0 * parts[j]
+        cell = cell * parts[j] + np.minimum(place.astype(np.int64), parts[j] - 1)
+    np.add.at(table[:, 0], cell, 1)
+
+
+@compiled_or(_add_rings_plain, lambda tiles, n, center, half, parts, n_rings, table: 4 * (4 + n_rings) * tiles.size)
 def _add_rings(
     tiles: Float32Array, n: int, center: FloatArray, half: FloatArray, parts: IntArray, n_rings: int, table: IntArray
 ) -> None:
