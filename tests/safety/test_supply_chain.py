@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -54,8 +57,27 @@ def test_the_source_distribution_carries_what_its_tests_need(tmp_path):
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         carried = {name.partition("/")[2] for name in archive.getnames()}
-    needed = {"pyproject.toml", "Makefile", "mkdocs.yml", "README.md", "CHANGELOG.md"}
-    for folder in ("src", "tests", "benchmarks", "fuzz", "tools", "requirements", "proofs", "docs"):
+    needed = {"pyproject.toml", "Makefile", "mkdocs.yml", *(path.name for path in ROOT.glob("*.md")), "CITATION.cff"}
+    for folder in ("src", "tests", "benchmarks", "fuzz", "tools", "requirements", "proofs", "docs", "examples"):
         files = (path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".json", ".txt", ".in"})
         needed |= {path.relative_to(ROOT).as_posix() for path in files}
     assert sorted(needed - carried) == []
+
+
+def test_two_wheels_are_the_same_to_the_bit_and_carry_the_proofs(tmp_path):
+    pytest.importorskip("hatchling")
+    digests = []
+    for name in ("first", "second"):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / name)]
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=environment)
+        (wheel,) = (tmp_path / name).glob("*.whl")
+        digests.append(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert digests[0] == digests[1]
+    with zipfile.ZipFile(wheel) as archive:
+        carried = {name for name in archive.namelist() if name.startswith("dpkmeans/proofs/")}
+        metadata = archive.read(next(name for name in archive.namelist() if name.endswith("METADATA"))).decode()
+    assert carried == {f"dpkmeans/proofs/{page.name}" for page in (ROOT / "proofs").glob("*.md")}
+    assert "Provides-Extra: all" in metadata
+    assert "Project-URL: Source" in metadata
+    assert "Programming Language :: Python :: 3.14" in metadata
