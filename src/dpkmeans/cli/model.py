@@ -14,6 +14,9 @@ from dpkmeans.cli.outcomes import DATA, DONE, printable
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
 
 ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.")]
@@ -55,7 +58,8 @@ def predict(
     spec = place.to_spec()
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
-    table = label_table(label_batches(release, open_for(release, data, reading, spec)), kept)
+    labels = label_batches(release, open_for(release, data, reading, spec))
+    table = label_table(labels if out is None else _counted(labels), kept)
     output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
     if json:
         output.print_json(table.as_json())
@@ -63,6 +67,16 @@ def predict(
         table.write(out)
         if out is not None:
             output.note(f"The predictions are in {out}")
+
+
+def _counted(batches: Iterator[AnyArray]) -> Iterator[AnyArray]:
+    """The same batches; on a terminal it is shown how many records are done, for the data holder."""
+    done = 0
+    with output.ticking() as tick:
+        for batch in batches:
+            done += len(batch)
+            tick(f"Finding clusters: {done:,} records done")
+            yield batch
 
 
 def show(

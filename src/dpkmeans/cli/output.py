@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +47,17 @@ def status(message: str) -> Iterator[None]:
     else:
         note(message)
         yield
+
+
+@contextmanager
+def ticking() -> Iterator[Callable[[str], None]]:
+    """For work of unknown length: what was done so far beside a spinner on a terminal, nothing elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as spinner:
+        yield lambda message: spinner.update(Text(printable(message)))
 
 
 class Report(Protocol):

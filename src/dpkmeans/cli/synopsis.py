@@ -187,7 +187,7 @@ def explore(
 
         require()
     loaded = Synopsis.load(file)
-    found = loaded.explore(wanted) if page is None else _with_page(loaded, page, wanted)
+    found = _explored(loaded, wanted) if page is None else _with_page(loaded, page, wanted)
     if out is not None:
         loaded.fit(wanted[0]).save(out)
         if is_stdout(out):
@@ -203,6 +203,16 @@ def explore(
     output.print_table(["k", "cost", "silhouette", "largest", "smallest"], body)
 
 
+def _explored(loaded: Synopsis, wanted: list[int]) -> list[Explored]:
+    """The numbers for each k, with a bar: large synopses and many clusters take minutes."""
+    found: list[Explored] = []
+    with output.progress("values of k") as report:
+        for done, k in enumerate(wanted):
+            report(done, len(wanted))
+            found += loaded.explore([k])
+    return found
+
+
 def _with_page(loaded: Synopsis, page: Path, wanted: list[int]) -> list[Explored]:
     """Write the page; its numbers are those that the command prints, also for k that are not on it."""
     from dpkmeans.report.explorer import write_explorer
@@ -210,7 +220,7 @@ def _with_page(loaded: Synopsis, page: Path, wanted: list[int]) -> list[Explored
     with output.status(f"Computing the page {page}"):
         rows = {row.k: row for row in write_explorer(loaded, page, wanted[0] if len(wanted) == 1 else 5)}
     output.note(f"The page is in {page}")
-    more = loaded.explore([k for k in wanted if k not in rows])
+    more = _explored(loaded, [k for k in wanted if k not in rows])
     return [rows[k] for k in wanted if k in rows] + more
 
 
