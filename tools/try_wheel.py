@@ -55,7 +55,7 @@ COMMANDS = (
 )
 FILES = {"schema", "fit", "predict", "report", "synopsis", "bench", "key"}
 """Commands that read files, draw or sign: a plain installation asks once for `dpkmeans[all]`."""
-MADE_BY_FIT = ("show", "explore", "ledger sign")
+MADE_BY_FIT = ("show", "explore", "predict", "ledger sign")
 MEGABYTE = 1e6
 
 

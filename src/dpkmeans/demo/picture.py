@@ -83,7 +83,7 @@ def _density(release: Release) -> FloatArray | None:
 def _centroids(release: Release, ax: Any) -> None:
     found = intervals_of(release)
     if found is not None:
-        for ellipse in ellipses(found, 0, 1, facecolor="#ffffff99", edgecolor="#b1283c", linewidth=1.2, zorder=3):
+        for ellipse in ellipses(found, 0, 1, facecolor="#ffffff99", edgecolor=INK, linewidth=1.2, zorder=3):
             ax.add_patch(ellipse)
     places = np.asarray(release.centroids)
-    ax.scatter(places[:, 0], places[:, 1], marker="+", s=40, color="#b1283c", linewidths=1.6, zorder=4)
+    ax.scatter(places[:, 0], places[:, 1], marker="+", s=40, color=INK, linewidths=1.6, zorder=4)
