@@ -21,7 +21,6 @@ from dpkmeans.cli.plan import plan
 from dpkmeans.cli.reproduce import reproduce
 from dpkmeans.cli.schema import schema
 from dpkmeans.cli.synopsis import explore, synopsis
-from dpkmeans.kernels.jit import tell_of_compiling
 
 ONE_DATA = "DATA is one file, folder or pattern; put a pattern in quotes: 'visits/*.csv'."
 app = App(
@@ -60,6 +59,8 @@ def run(arguments: list[str]) -> int:
     except CycloptsError as error:
         output.note(f"error: {_in_words(error)} Try: {' '.join(['dpkmeans', *(error.command_chain or ())])} --help")
         return USAGE
+    from dpkmeans.kernels.jit import tell_of_compiling
+
     tell_of_compiling(output.note)
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else DONE

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -74,6 +73,15 @@ def progress(unit: str) -> Iterator[Report]:
     if not console.is_terminal:
         yield _lines(unit)
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
         task = bar.add_task("", total=None)

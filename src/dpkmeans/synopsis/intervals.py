@@ -24,9 +24,6 @@ from dpkmeans.synopsis.recentre import extrapolate, shrunk_moves
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
-_FEW = 1024  # points whose nearest others are found without SciPy
-_FEW_FEATURES = 7
-
 
 def intervals(release: Release, level: float = 0.95) -> Intervals:
     """Intervals for the exact mean and number of the records in each released cell; see `Release.intervals`."""
@@ -183,7 +180,7 @@ def _spacing(points: WeightedPoints, parts: int) -> FloatArray:
     m, d = points.points.shape
     if m < 2:
         return np.zeros((m, 1))
-    if m > _FEW or d > _FEW_FEATURES:
+    if m > settings.FEW_POINTS or d > settings.FEW_FEATURES:
         from scipy.spatial import KDTree
 
         return np.asarray(parts * KDTree(points.points).query(points.points, k=2)[0][:, 1:])
@@ -193,7 +190,7 @@ def _spacing(points: WeightedPoints, parts: int) -> FloatArray:
 def _squares_to_next(points: FloatArray) -> FloatArray:
     """The squared distance from each point to the nearest of the others, shape (m,), to the bit as SciPy's tree has it.
 
-    For few points this is faster than to import SciPy. Above `_FEW_FEATURES` the tree adds up in another order.
+    For few points this is faster than to import SciPy. Above `FEW_FEATURES` the tree adds up in another order.
     """
     squares = np.zeros((len(points), len(points)))
     for x in points.T:

@@ -201,3 +201,6 @@ INTERVAL_GRID_FACTORS = ((2.3, -0.45, 0.4), (1.9, -0.3, 0.5))  # c · (signal/10
 PAD_GAIN = 1.2  # the largest of m normal numbers squared is about 1.2 ln m on average, m from 5 to 100
 MAX_PAD = 0.8  # deviations; a centroid to spare is placed at most so far from a noisy one, where the records are near
 PAD_SPREAD = 0.4  # half sides, and where they are spread as far as a usual box
+
+FEW_POINTS = 1024  # whose nearest others are found without SciPy, which takes longer to import
+FEW_FEATURES = 7  # up to which SciPy's tree adds up squares in the order of the features
