@@ -33,6 +33,11 @@ class Outcome:
     untyped: int = 0
     left_behind: int = 0
 
+    def __add__(self, other: Outcome) -> Outcome:
+        seen = Counter(self.seen) + Counter(other.seen)
+        never = {name: getattr(self, name) + getattr(other, name) for name in NEVER}
+        return Outcome(self.runs + other.runs, dict(seen), **never)
+
     @property
     def kept(self) -> bool:
         """Whether the promise was kept, each time."""
@@ -43,7 +48,8 @@ class Outcome:
 class Fault:
     """`run(times)` causes the fault so often and says what happened. `times` is for the long form, `short` for tests.
 
-    A fault with `short=0` runs in the long form only. `cluster` says that it starts Dask or Spark. `unavailable` says
+    A fault with `short=0` runs in the long form only. `at_once`: how often in one piece, after which a long run can be
+    interrupted and taken up again; 0 for all in one. `cluster` says that it starts Dask or Spark. `unavailable` says
     why it cannot be caused here (no Java, no right to mount), or None.
     """
 
@@ -54,6 +60,7 @@ class Fault:
     short: int = 1
     cluster: bool = False
     unavailable: Callable[[], str | None] = field(default=_available)
+    at_once: int = 0
 
 
 class Tally:

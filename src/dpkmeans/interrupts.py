@@ -22,9 +22,20 @@ class Stopped(BaseException):
 
 class _Request:
     number: int | None = None
+    ends_process: bool = False
 
 
 _request = _Request()
+
+
+def process_is_ours() -> None:
+    """Say that this process is the command and nothing else: it may be ended at any moment, without unwinding."""
+    _request.ends_process = True
+
+
+def is_process_ours() -> bool:
+    """Whether this process is the command and nothing else."""
+    return _request.ends_process
 
 
 def request(number: int) -> None:
@@ -35,6 +46,11 @@ def request(number: int) -> None:
 def withdraw() -> None:
     """Forget a request."""
     _request.number = None
+
+
+def requested() -> int | None:
+    """The number of the signal because of which work is to stop; None where nobody asked."""
+    return _request.number
 
 
 def check() -> None:

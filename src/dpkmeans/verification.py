@@ -12,8 +12,9 @@ from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
 from dpkmeans.privacy.durable.hash_chain import Verification
 from dpkmeans.privacy.durable.ledger import DurableLedger
-from dpkmeans.storage.identity import digest_of
+from dpkmeans.storage.identity import Identifiable, digest_of
 from dpkmeans.storage.keys import RELEASE, is_signed_by
+from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import Verdict, verify
 
 
@@ -51,45 +52,71 @@ def check_release(
     >>> checks.hold, checks.checked
     (True, ('the certificate of convergence', 'the digest'))
     """
-    verdicts: list[Verdict] = []
-    checked: list[str] = []
-    claimed: list[str] = []
+    found = _Found()
     if release.certificate is not None or (key is None and ledger is None):
-        verdicts += verify(release)
-        checked.append("the certificate of convergence")
+        found.verdicts += verify(release)
+        found.checked.append("the certificate of convergence")
     else:
-        claimed.append("that it converged (it carries no certificate)")
-    identity = release.identity
-    if identity is None:
-        claimed.append("which release this is (it carries no identity: an older file, or one made from a synopsis)")
-        asked = {"it is signed by the key given": key, "the ledger has an entry of it": ledger}
-        verdicts += [Verdict(statement, False) for statement, given in asked.items() if given is not None]
-    else:
-        verdicts.append(Verdict("its digest is that of its content", digest_of(release.to_dict()) == identity.digest))
-        checked.append("the digest")
-        _check_signature(identity, key, verdicts, checked, claimed)
-        if ledger is None:
-            claimed.append("its entry in a ledger" if identity.fit else "what else was released (it names no ledger)")
+        found.claimed.append("that it converged (it carries no certificate)")
+    return found.with_identity(release, key, ledger)
+
+
+def check_synopsis(
+    synopsis: Synopsis, *, key: str | None = None, ledger: DurableLedger | str | Path | None = None
+) -> Checks:
+    """Check a synopsis as `check_release` does a release: its digest, who signed it, its entry in a ledger."""
+    return _Found().with_identity(synopsis, key, ledger)
+
+
+class _Found:
+    """What is found, statement by statement."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+        self.checked: list[str] = []
+        self.claimed: list[str] = []
+
+    def with_identity(self, made: Identifiable, key: str | None, ledger: DurableLedger | str | Path | None) -> Checks:
+        """All of it, with what the identity of a release or a synopsis says."""
+        identity = made.identity
+        if identity is None:
+            self.claimed.append("which release this is (it carries no identity: a file of an older version)")
+            asked = {"it is signed by the key given": key, "the ledger has an entry of it": ledger}
+            self.verdicts += [Verdict(statement, False) for statement, given in asked.items() if given is not None]
         else:
-            store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(ledger)
-            chain = store.verify(identity.head)
-            verdicts += reconcile(release, identity, store, chain, key)
-            checked.append(f"its entry in {store.path.name}")
-            if key is None or chain.signer is None:
-                claimed.append(
-                    f"who wrote {store.path.name} ({'it is not signed' if chain.signer is None else 'no key'})"
-                )
-        claimed.append("when it was made and by which version")
-    claimed.append("that it was computed from the records as it says")
-    return Checks(tuple(verdicts), tuple(checked), tuple(claimed))
+            same = digest_of(made.to_dict()) == identity.digest
+            self.verdicts.append(Verdict("its digest is that of its content", same))
+            self.checked.append("the digest")
+            _check_signature(identity, key, self.verdicts, self.checked, self.claimed)
+            self._with_ledger(made, identity, key, ledger)
+            if identity.made_from is not None:
+                self.claimed.append(f"that it was computed from the synopsis {identity.made_from}")
+            self.claimed.append("when it was made and by which version")
+        self.claimed.append("that it was computed from the records as it says")
+        return Checks(tuple(self.verdicts), tuple(self.checked), tuple(self.claimed))
+
+    def _with_ledger(
+        self, made: Identifiable, identity: Identity, key: str | None, ledger: DurableLedger | str | Path | None
+    ) -> None:
+        if ledger is None:
+            unknown = "its entry in a ledger" if identity.fit else "what else was released (it names no ledger)"
+            self.claimed.append(unknown)
+            return
+        store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(ledger)
+        chain = store.verify(identity.head)
+        self.verdicts += reconcile(made, identity, store, chain, key)
+        self.checked.append(f"its entry in {store.path.name}")
+        if key is None or chain.signer is None:
+            why = "it is not signed" if chain.signer is None else "no key"
+            self.claimed.append(f"who wrote {store.path.name} ({why})")
 
 
 def reconcile(
-    release: Release, identity: Identity, store: DurableLedger, chain: Verification, key: str | None = None
+    release: Identifiable, identity: Identity, store: DurableLedger, chain: Verification, key: str | None = None
 ) -> list[Verdict]:
     """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a `chain` that is intact.
 
-    With a `key`, the ledger must be signed by it.
+    With a `key`, the ledger must be signed by it. Of what was computed from a synopsis, it has the synopsis.
     """
     found = [Verdict("the chain of the ledger is intact and has the head that the release names", chain.intact)]
     if key is not None:
@@ -101,13 +128,14 @@ def reconcile(
     digests = [entry.label for entry in entries if entry.kind == "release"]
     taken = [] if history is None else [r.amount for r in history.releases if r.fit == identity.fit]
     kept_whole = dataset is not None and dataset.held.rho.femto > 0
+    whose = "its" if identity.made_from is None else "its synopsis'"
     charged = len(taken) == 1 and _same(release, taken[0], kept_whole)
     return [
         *found,
         Verdict("the ledger has its data set, per the same unit", dataset is not None and unit == dataset.unit),
         Verdict("the ledger has its fit", bool(entries)),
         Verdict("the ledger charged what the release says it spent", charged),
-        Verdict("the ledger keeps its digest", digests == [identity.digest]),
+        Verdict(f"the ledger keeps {whose} digest", digests == [identity.made_from or identity.digest]),
     ]
 
 
@@ -126,7 +154,7 @@ def _check_signature(
         claimed.append("who made it (it is not signed)")
 
 
-def _same(release: Release, taken: Epsilon | Rho, kept_whole: bool) -> bool:
+def _same(release: Identifiable, taken: Epsilon | Rho, kept_whole: bool) -> bool:
     """Whether the ledger took what the spends of a release add up to.
 
     `kept_whole`: the data set may have kept all of a pure promise, as it does once rho is spent under a delta.

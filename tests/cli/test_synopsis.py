@@ -94,8 +94,7 @@ def test_explore_writes_a_model_for_a_single_k(synopsis, tmp_path, capsys):
 
 def test_a_file_of_the_other_kind_is_named_with_the_command_that_reads_it(synopsis, model, capsys):
     for command, file, says in (
-        ("show", synopsis, "is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans explore."),
-        ("report", synopsis, "dpkmeans explore"),
+        ("report", synopsis, "is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans show or"),
         ("explore", model, "is a dpkmeans model file, not a dpkmeans synopsis file. Read it with dpkmeans show"),
     ):
         assert main([command, str(file)]) == 4
@@ -207,3 +206,48 @@ def test_the_synopsis_of_a_folder_with_missing_values_puts_the_middle_in_their_p
     made = Synopsis.load(out)
     assert made.feature_names == ("east", "north")
     assert made.weights.sum() == pytest.approx(2 * len(records), rel=0.05)
+
+
+@pytest.fixture
+def signed(data, tmp_path, capsys) -> Path:
+    """A signed synopsis with its entry in a ledger."""
+    assert main(["key", "create", str(tmp_path / "curator.key")]) == 0
+    ledger, key = str(tmp_path / "ledger.db"), str(tmp_path / "curator.key")
+    assert main(["ledger", "create", ledger, "--dataset", "visits", "--cap", "3", "--sign", key]) == 0
+    options = ["--header", "--epsilon", "1", "--bounds", "0:10", "--k", "4", "--out", str(tmp_path / "signed.json")]
+    assert main(["synopsis", str(data), *options, "--ledger", ledger, "--dataset", "visits", "--sign", key]) == 0
+    capsys.readouterr()
+    return tmp_path / "signed.json"
+
+
+def test_a_synopsis_is_shown_and_checked_like_a_model(signed, synopsis, tmp_path, capsys):
+    key, ledger = str(tmp_path / "curator.pub"), str(tmp_path / "ledger.db")
+    assert main(["show", str(signed)]) == 0
+    assert capsys.readouterr().out.startswith("Proved: 1-differential privacy")
+    assert main(["show", str(signed), "--verify", "--key", key, "--ledger", ledger]) == 0
+    out = capsys.readouterr().out
+    assert "holds: it is signed by the key given" in out
+    assert "holds: the ledger keeps its digest" in out
+    assert "DOES NOT HOLD" not in out
+    assert main(["show", str(synopsis), "--verify", "--key", key]) == 4, "nobody signed it"
+    assert "DOES NOT HOLD: it is signed by the key given" in capsys.readouterr().out
+    assert main(["show", str(synopsis), "--verify", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] == ["the digest"]
+
+
+def test_a_model_from_a_synopsis_names_it_and_is_found_in_the_ledger_by_it(signed, tmp_path, capsys):
+    model, ledger = tmp_path / "from.json", str(tmp_path / "ledger.db")
+    assert main(["explore", str(signed), "--k", "3", "--out", str(model)]) == 0
+    source, made = Synopsis.load(signed).identity, Release.load(model).identity
+    assert made.made_from == source.digest != made.digest
+    assert (made.dataset, made.fit, made.head, made.time) == (source.dataset, source.fit, source.head, None)
+    capsys.readouterr()
+    assert main(["show", str(model), "--verify", "--ledger", ledger]) == 0
+    out = capsys.readouterr().out
+    assert "holds: the ledger keeps its synopsis' digest" in out
+    assert f"that it was computed from the synopsis {source.digest}" in out
+    content = files.read_json(model, KIND, VERSION)
+    content["identity"]["made_from"] = "0" * 64
+    files.write_json(model, KIND, content["identity"]["schema"], content)
+    assert main(["show", str(model), "--verify"]) == 4
+    assert "changed after it was released" in capsys.readouterr().err

@@ -524,7 +524,7 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "show synopsis.json",
         4,
-        "synopsis.json is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans explore.",
+        "synopsis.json is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans show or explore.",
     ),
     (
         "show visits.csv",

@@ -49,7 +49,7 @@ def kinds(draw):
     if which == "boolean":
         return Boolean(missing=draw(st.sampled_from([missing, True, False])))
     try:
-        found = draw(levels.filter(lambda some: "?" not in some))  # the mark of what is to be filled in
+        found = draw(levels.filter(lambda some: list(some) != ["?"]))  # the mark of what is to be filled in
         return Category(*found, missing=missing)
     except SchemaError:  # two levels of the same text
         return Category("a")
@@ -189,6 +189,15 @@ def test_a_first_schema_has_to_be_filled_in(tmp_path):
         read_schema(path)
     path.write_text(filled.replace('levels = ["?"]', 'levels = ["N", 7]'))
     assert read_schema(path) == Schema.of({"age": (0, 120), "the region": Category("N", 7), "smoker": Boolean()})
+
+
+def test_a_question_mark_may_be_a_level_beside_others_and_is_refused_alone_before_it_is_written(tmp_path):
+    path = tmp_path / "schema.toml"
+    answers = Schema.of({"answer": Category("yes", "?", missing="?")})
+    path.write_text(write_schema(answers))
+    assert read_schema(path) == answers
+    with pytest.raises(SchemaError, match="the one level '\\?', which in a file marks what is to be filled in"):
+        write_schema(Schema.of({"answer": Category("?")}))
 
 
 def test_a_schema_file_that_cannot_be_read_is_refused(tmp_path):

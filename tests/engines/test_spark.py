@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, why_no_spark, write_parquet
 
-from dpkmeans import DPKMeans
+from dpkmeans import DPKMeans, interrupts
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.source import Files, FrameSource
@@ -20,7 +22,8 @@ from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.reach import reach_spark
-from dpkmeans.errors import DataError, EngineError, MethodError, MissingFileError
+from dpkmeans.engines.spark_jobs import run_job
+from dpkmeans.errors import DataError, EngineError, MethodError, MissingFileError, WorkerVersionError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -185,3 +188,34 @@ def test_no_record_leaves_an_executor(session, tmp_path, monkeypatch):
                 assert (item.shape, item.dtype) == ((1, 1), np.int64)
             else:  # the size of a part, and why it could not be read
                 assert [type(value) for value in item] == [int, int, type(None)]
+
+
+def test_an_executor_with_other_code_adds_nothing(session, tmp_path, monkeypatch):
+    """As seen from there, it is the driver that runs other code: every task carries the digest of its own."""
+    from dpkmeans.engines import same_code
+
+    files = Files(write_parquet(tmp_path, X, [1500]), ("x0", "x1", "x2"))
+    opened = open_data(files, Spark(session=session))
+    engine = opened.engine(BOX)
+    assert reveal(engine.count(), why=WHY) == len(X)
+    monkeypatch.setattr(same_code, "code_here", lambda: same_code.Code("0.0.1", "0" * 16))
+    with pytest.raises(WorkerVersionError, match=r"worker \S+ runs dpkmeans .* which is not the code here"):
+        engine.cell_statistics(X[:4])
+    with pytest.raises(WorkerVersionError, match="which is not the code here"):
+        open_data(files, Spark(session=session)).reach()
+    monkeypatch.undo()
+    assert reveal(engine.count(), why=WHY) == len(X)
+    opened.close()
+
+
+def test_a_request_to_stop_cancels_a_job(session):
+    slow = session.sparkContext.parallelize([60], 1).map(time.sleep)
+    ask = threading.Timer(0.5, interrupts.request, (signal.SIGTERM,))
+    ask.start()
+    try:
+        with pytest.raises(interrupts.Stopped):
+            run_job(session, slow.collect, 60.0)
+    finally:
+        ask.join()
+        interrupts.withdraw()
+    assert run_job(session, session.sparkContext.parallelize([7], 1).collect, 60.0) == [7], "the session goes on"

@@ -18,7 +18,7 @@ from dpkmeans import DPKMeans, DurableLedger, interrupts
 from dpkmeans.cli.main import main
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.data.source import Files
-from dpkmeans.errors import FileError, LedgerError
+from dpkmeans.errors import EngineError, FileError, LedgerError
 from dpkmeans.privacy.randomness import SecureNoise
 from dpkmeans.storage.json_files import write_text
 
@@ -144,6 +144,20 @@ def test_work_of_several_threads_ends_on_a_request(data):
                 model.fit(Files(data, header=False))
     finally:
         interrupts.withdraw()
+
+
+def test_an_error_of_work_that_is_given_up_is_not_what_the_command_says(monkeypatch, capsys):
+    """A cluster that ends because of the signal fails: the exit code is still that of the signal."""
+    from dpkmeans.cli import app
+
+    def run(_):
+        interrupts.request(signal.SIGTERM)
+        raise EngineError("a Spark job failed.")
+
+    monkeypatch.setattr(app, "run", run)
+    assert main(["methods"]) == 143
+    assert capsys.readouterr().err == "error: terminated. What was spent before stays spent.\n"
+    assert interrupts.requested() is None
 
 
 # --- disks ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import tempfile
 import pytest
 
 from dpkmeans import DPKMeans
+from dpkmeans.storage.json_files import write_text
 from dpkmeans.storage.temporary import PREFIX, TemporaryFolder, remove_abandoned
 
 OWNER = """
@@ -80,3 +81,46 @@ def test_two_folders_of_one_process_do_not_take_each_other_for_abandoned(place):
     first.close()
     assert not first.path.exists()
     assert second.path.exists()
+
+
+WRITER = """
+import sys, time
+from dpkmeans.storage.outputs import opened_output
+with opened_output(sys.argv[1], room=4096) as output:
+    if sys.argv[2]:
+        output.file.write(sys.argv[2].encode())
+        output.file.flush()
+    print("open", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("content", ["", "a result that was paid for"])
+def test_room_that_a_killed_process_reserved_goes_with_the_next_write_of_the_same_file(tmp_path, content):
+    """What has content stays: it may be a whole result that had not taken its name yet."""
+    target = tmp_path / "model.json"
+    command = [sys.executable, "-c", WRITER, str(target), content]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "open\n"
+        (reserved,) = tmp_path.iterdir()
+        write_text(target, "another")
+        assert reserved.exists(), "its owner is alive"
+    finally:
+        child.kill()
+        child.communicate()
+    write_text(tmp_path / "other.json", "of another name")
+    assert reserved.exists()
+    write_text(target, "the next")
+    assert reserved.exists() == bool(content)
+    assert target.read_text() == "the next"
+
+
+def test_files_of_others_that_look_like_reserved_room_stay(tmp_path):
+    target = tmp_path / "model.json"
+    kept = [tmp_path / f".model.json.{name}" for name in ("swp", "abcdefgh", "abcdefgh.dpkmeans", "link1234.dpkmeans")]
+    for path in kept[:3]:
+        path.touch(mode=0o644)
+    kept[3].symlink_to(kept[0])
+    write_text(target, "a result")
+    assert all(path.exists() for path in kept)

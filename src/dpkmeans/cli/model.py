@@ -11,6 +11,7 @@ from dpkmeans.cli import output
 from dpkmeans.cli.inputs import check_outputs, open_for, refuse_existing
 from dpkmeans.cli.options import ANY, LOCAL, Data, EngineOptions, Flag, Force, Json, Reading, split_columns
 from dpkmeans.cli.outcomes import DATA, DONE, printable
+from dpkmeans.cli.synopsis import print_synopsis
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
     from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
+    from dpkmeans.synopsis.synopsis import Synopsis
 
 ModelFile = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out.")]
+Shown = Annotated[Path, Parameter(help="Model file from: dpkmeans fit --out; or a synopsis file.")]
 
 
 def predict(
@@ -80,7 +83,7 @@ def _counted(batches: Iterator[AnyArray]) -> Iterator[AnyArray]:
 
 
 def show(
-    model: ModelFile,
+    model: Shown,
     /,
     *,
     verify: Flag = False,
@@ -91,7 +94,7 @@ def show(
     ledger: Path | None = None,
     json: Json = False,
 ) -> int:
-    """Show the guarantee, the budget and the centroids of a model file.
+    """Show the guarantee, the budget and the centroids of a model file, or what a synopsis file holds.
 
     Example: dpkmeans show model.json --verify --key curator.pub --ledger ledger.db
 
@@ -107,11 +110,13 @@ def show(
     purpose:
         With --registry: what the result is used for.
     key:
-        With --verify: the public key that must have signed the model, and the ledger where that is signed.
+        With --verify: the public key that must have signed the file, and the ledger where that is signed.
     ledger:
-        With --verify: the ledger that must have the model's fit, what it spent, and its digest, in an intact chain.
+        With --verify: the ledger that must have the file's fit, what it spent, and its digest, in an intact chain.
     """
     from dpkmeans.core.release import Release
+    from dpkmeans.storage.json_files import is_of_kind
+    from dpkmeans.synopsis.synopsis import KIND, Synopsis
 
     if not verify and (key is not None or ledger is not None):
         raise MethodError("--key and --ledger say what to check with. Write --verify too.")
@@ -119,6 +124,12 @@ def show(
         raise MethodError("--contact and --purpose belong to a record for a registry. Write --registry too.")
     if registry and verify:
         raise MethodError("--registry and --verify print different things. Give one of the two.")
+    if is_of_kind(model, KIND) and not registry:
+        synopsis = Synopsis.load(model)
+        if verify:
+            return _verified(synopsis, key, ledger, json=json)
+        print_synopsis(synopsis, model, json=json)
+        return DONE
     release = Release.load(model)
     if registry:
         from dpkmeans.report.record import deployment_record
@@ -168,18 +179,23 @@ def report(
         output.print_json({"report": str(out), "guarantee": release.guarantee.label, "bytes": out.stat().st_size})
 
 
-def _verified(release: Release, key: Path | None, ledger: Path | None, *, json: bool) -> int:
+def _verified(made: Release | Synopsis, key: Path | None, ledger: Path | None, *, json: bool) -> int:
     """Print each statement with its verdict, then what was checked and what is claimed; the exit code says the rest."""
     from dpkmeans.storage.keys import read_public_key
-    from dpkmeans.verification import check_release
+    from dpkmeans.synopsis.synopsis import Synopsis
+    from dpkmeans.verification import check_release, check_synopsis
 
-    checks = check_release(release, key=None if key is None else read_public_key(key), ledger=ledger)
+    public = None if key is None else read_public_key(key)
+    if isinstance(made, Synopsis):
+        checks = check_synopsis(made, key=public, ledger=ledger)
+    else:
+        checks = check_release(made, key=public, ledger=ledger)
     if json:
         verdicts = [{"statement": v.statement, "holds": v.holds} for v in checks.verdicts]
         claimed = {"checked": list(checks.checked), "claimed": list(checks.claimed)}
         output.print_json({"holds": checks.hold, "verdicts": verdicts, **claimed})
     else:
-        output.print_release(release)
+        print_synopsis(made) if isinstance(made, Synopsis) else output.print_release(made)
         output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in checks.verdicts)
         output.print_lines([checks.in_words()])
     return DONE if checks.hold else DATA

@@ -71,9 +71,11 @@ def run_command(arguments: Sequence[str] | None) -> int:
     try:
         with warnings.catch_warnings(), watched(to_the_end=arguments is None):
             _show_own_warnings_only()
-            code = run(sys.argv[1:] if arguments is None else list(arguments))
-            sys.stdout.flush()
-            check()  # a signal that came too late to stop anything still decides the exit code
+            try:
+                code = run(sys.argv[1:] if arguments is None else list(arguments))
+                sys.stdout.flush()
+            finally:  # work that is given up may fail as it ends; a signal that came too late still decides the code
+                check()
     except Stopped as stopped:
         return _fail(f"{WORDS[signal.Signals(stopped.number)]}. {SPENT}", 128 + stopped.number)
     except KeyboardInterrupt:  # from a library that handles the signal itself

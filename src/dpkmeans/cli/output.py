@@ -178,7 +178,7 @@ def print_guarantee(release: Release | Quality | Profile) -> None:
 
 def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: bool = True) -> None:
     """A table that is never squeezed: lines may be longer than the terminal is wide."""
-    body = [[printable(cell) for cell in row] for row in body]
+    body = [row if "".join(row).isprintable() else [printable(cell) for cell in row] for row in body]
     if len(body) > _LONG:
         _print_long(header, body)
         return
@@ -186,7 +186,7 @@ def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: 
     for place, name in enumerate(header):
         table.add_column(Text(printable(name)), justify="right" if right and place else "left", no_wrap=True)
     for row in body:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*map(Text, row))
     console = Console(highlight=False)
     unbounded = console.options.update(max_width=_ANY_WIDTH)
     console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)

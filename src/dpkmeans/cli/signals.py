@@ -29,6 +29,8 @@ def watched(*, to_the_end: bool) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    if to_the_end:
+        interrupts.process_is_ours()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     threading.Thread(target=_watch, args=(reader,), name="signals", daemon=True).start()
@@ -70,6 +72,9 @@ def _watch(reader: int) -> None:
 
 def _end(number: int) -> None:
     """End the process without unwinding. The ledger is as after a crash: what was reserved counts as spent."""
+    if "multiprocessing" in sys.modules:  # Dask workers that were started here
+        for child in sys.modules["multiprocessing"].active_children():
+            child.kill()
     remove_all()
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a spinner had hidden it
     os.write(2, f"{cursor}error: {WORDS[signal.Signals(number)]}. {SPENT}\n".encode())

@@ -122,21 +122,24 @@ def synopsis(
     if saved.on_stdout:
         output.note("The synopsis is on standard output.")
         return
+    print_synopsis(made, out, json=json)
     if json:
-        _print_json(made, out)
         return
-    points = f"points            {len(made.weights)} by a {made.kind}"
-    spent = f"epsilon spent     {made.cost.spent_in_words()}"
-    output.print_lines([made.cost.statement(made.guarantee), points, spent])
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
 
 
-def _print_json(made: Synopsis, out: Path) -> None:
+def print_synopsis(made: Synopsis, file: Path | None = None, *, json: bool = False) -> None:
+    """What a synopsis promises and holds; its points are in the `file`."""
+    if not json:
+        points = f"points            {len(made.weights)} by a {made.kind}"
+        spent = f"epsilon spent     {made.cost.spent_in_words()}"
+        output.print_lines([made.cost.statement(made.guarantee), points, spent])
+        return
     from dpkmeans.storage.codec import encode_guarantee, encode_promise, encode_spends
 
     output.print_json(
         {
-            "synopsis": str(out),
+            "synopsis": str(file),
             "kind": made.kind,
             "points": len(made.weights),
             "guarantee": encode_guarantee(made.guarantee, made.cost),

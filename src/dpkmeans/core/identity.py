@@ -22,13 +22,14 @@ class Identity:
 
     | field | |
     | --- | --- |
-    | `digest` | SHA-256 of everything in the release but the signature, in hexadecimal; it is also in the ledger |
+    | `digest` | SHA-256 of everything in the release but the signature, in hexadecimal; the ledger has it too |
     | `version` | the version of dpkmeans that made it |
     | `schema` | the version of its file format |
-    | `time` | when it was made, in UTC; None of a seeded release, which is the same whenever it is made |
+    | `time` | when it was made, in UTC; None where it is the same whenever it is made |
     | `dataset`, `fit` | the names of the data set and of the fit in a durable ledger; None without one |
     | `head` | the head of that ledger's chain at that moment: a copy of the ledger without it is older |
     | `signature` | None where nobody signed it |
+    | `made_from` | the digest of the synopsis that it was computed from, whose data set, fit and head are then named |
 
     Guarantee: that of the release. Nothing here comes from the records.
     """
@@ -41,3 +42,4 @@ class Identity:
     fit: str | None = None
     head: str | None = None
     signature: Signature | None = None
+    made_from: str | None = None

@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dpkmeans import interrupts
 from dpkmeans.engines.block_engine import Watch
 from dpkmeans.engines.dask_results import check_code, cluster_errors, result_of
 from dpkmeans.engines.reach import reach_dask, reach_spark
@@ -17,6 +22,7 @@ from dpkmeans.engines.same_code import same_code
 from dpkmeans.engines.spark_jobs import run_job
 from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import EngineError, MethodError
+from dpkmeans.storage.temporary import TemporaryFolder
 
 _QUIET = {
     # a worker lost a few times is not the fault of the task that it ran; one lost each time is
@@ -72,7 +78,8 @@ class Dask:
             return client, end
         if (default := self._default_client()) is not None:
             return default, _nothing
-        with dask.config.set(_QUIET):
+        folder = TemporaryFolder()  # workers with too little memory put records on the disk
+        with dask.config.set({**_QUIET, "temporary-directory": str(folder.path)}):  # the scheduler's, too
             cluster = LocalCluster(
                 n_workers=self.workers or 2,
                 threads_per_worker=1,
@@ -80,12 +87,14 @@ class Dask:
                 memory_limit=self.memory or "auto",
                 dashboard_address=None,
                 silence_logs=50,
+                local_directory=str(folder.path),
             )
         client = Client(cluster, set_as_default=False)
 
         def close() -> None:
             client.close()
             cluster.close()
+            folder.close()
 
         return client, close
 
@@ -170,11 +179,16 @@ class Spark:
         builder = kind.builder.master(self.master or f"local[{self.workers or 2}]").appName("dpkmeans")
         builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.log.level", "OFF")  # an error says it, in one line and without a record
+        folder = TemporaryFolder()
+        if self.master is None:  # executors put records on the disk where memory is short
+            builder = builder.config("spark.local.dir", str(folder.path))
         if self.memory is not None:
             size = self.memory.lower().removesuffix("b")
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
+        handler = signal.getsignal(signal.SIGINT)
         try:
-            session = builder.getOrCreate()
+            with _temporary_files_in(folder):
+                session = builder.getOrCreate()
         except Exception as error:  # pyspark raises its own exceptions if Java is missing or the master is unknown
             if self.master is None or "JAVA_GATEWAY_EXITED" in str(error):
                 raise EngineError(
@@ -185,7 +199,27 @@ class Spark:
                 hint="Look whether it runs, whether it is of the same version of Spark, and whether it can reach this "
                 "machine.",
             ) from None
-        return session, lambda: stop_spark(session)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)  # Spark's own raises an exception at any moment
+
+        def close() -> None:
+            stop_spark(session)
+            folder.close()
+
+        return session, close
+
+
+@contextmanager
+def _temporary_files_in(folder: TemporaryFolder) -> Iterator[None]:
+    """Where Spark leaves a file behind if it is interrupted as it starts. A process that is not ours is left alone."""
+    if not interrupts.is_process_ours():
+        yield
+        return
+    before, tempfile.tempdir = tempfile.tempdir, str(folder.path)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _silence_distributed() -> Callable[[], None]:

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from dpkmeans.engines.waiting import LOOK_EVERY, SPENT, Waiting, no_worker
+from dpkmeans import interrupts
+from dpkmeans.engines.waiting import SPENT, Waiting, no_worker
 from dpkmeans.errors import EngineError, WorkerMemoryError, WorkerVersionError
 
 A = TypeVar("A")
+
+_LOOK_EVERY = 0.25  # seconds between two looks at whether to go on
 
 # Spark's own text may quote a record, so only these forms are looked for in it, and only what they match is shown.
 _OTHER_CODE = re.compile(r"(worker [\w.:-]{1,100}) runs dpkmeans ([\w.+]{1,30}) with code ([0-9a-f]{16})")
@@ -21,7 +24,10 @@ _WHERE = re.compile(r"\(TID \d+\) \(([\w.:-]{1,100}) executor (\w{1,30})\)")
 
 
 def run_job(session: Any, job: Callable[[], A], worker_timeout: float) -> A:
-    """The answer of a Spark job. An error if there is no executor for `worker_timeout` seconds, or the job fails."""
+    """The answer of a Spark job. An error if there is no executor for `worker_timeout` seconds, or the job fails.
+
+    A request to stop cancels it.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -30,22 +36,24 @@ def run_job(session: Any, job: Callable[[], A], worker_timeout: float) -> A:
 
     def watch() -> None:
         waiting = Waiting(worker_timeout)
-        while not done.wait(LOOK_EVERY):
+        while not done.wait(_LOOK_EVERY):
             try:
-                missing = None if _has_executor(context) else "there is no executor"
+                if waiting.is_over(None if _has_executor(context) else "there is no executor"):
+                    lost.set()
+                if lost.is_set() or interrupts.requested() is not None:
+                    context.cancelJobsWithTag(tag)
+                    return
             except Exception:  # Java has gone: then the job has failed as well
-                return
-            if waiting.is_over(missing):
-                lost.set()
-                context.cancelJobsWithTag(tag)
                 return
 
     watcher = threading.Thread(target=watch, daemon=True)
+    interrupts.check()
     try:
         context.addJobTag(tag)
         watcher.start()
         return job()
     except (Py4JError, PySparkException, OSError, EOFError) as error:
+        interrupts.check()
         if lost.is_set():
             raise no_worker(worker_timeout) from None
         raise _in_words(error) from None

@@ -43,7 +43,21 @@ def identified(
     A seeded release gets no time: it is the same to the last bit whenever it is made.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds") if time and not release.guarantee.seeded else None
-    identity = Identity("", __version__, release.file_version, now, dataset, fit, head)
+    return _sealed(release, Identity("", __version__, release.file_version, now, dataset, fit, head))
+
+
+def identified_by_source(release: R, source: Identity) -> R:
+    """The same with an identity that names the synopsis it was computed from, and what that names in a ledger.
+
+    It gets no time: whoever has the synopsis can compute it again.
+    """
+    known = source.dataset, source.fit, source.head
+    return _sealed(
+        release, Identity("", __version__, release.file_version, None, *known, made_from=source.made_from or source.digest)
+    )
+
+
+def _sealed(release: R, identity: Identity) -> R:
     unsealed: R = replace(release, identity=identity)  # type: ignore[type-var]
     sealed: R = replace(release, identity=replace(identity, digest=digest_of(unsealed.to_dict())))  # type: ignore[type-var]
     return sealed
@@ -70,7 +84,12 @@ def digest_of(content: dict[str, Any]) -> str:
 
 def encode_identity(identity: Identity | None) -> dict[str, Any] | None:
     """An identity as plain values."""
-    return None if identity is None else asdict(identity)
+    if identity is None:
+        return None
+    plain = asdict(identity)
+    if identity.made_from is None:  # as in files of older versions
+        del plain["made_from"]
+    return plain
 
 
 def decode_identity(content: dict[str, Any]) -> Identity | None:
@@ -86,6 +105,7 @@ def decode_identity(content: dict[str, Any]) -> Identity | None:
         fit=None if plain["fit"] is None else codec.read_text(plain["fit"]),
         head=None if plain["head"] is None else _hexadecimal(plain["head"], 64),
         signature=None if plain["signature"] is None else _decode_signature(plain["signature"]),
+        made_from=None if plain.get("made_from") is None else _hexadecimal(plain["made_from"], 64),
         **text,
     )
 

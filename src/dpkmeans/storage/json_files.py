@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import stat
 from collections.abc import Iterable
 from os import PathLike
@@ -21,7 +22,7 @@ MAX_BYTES = 512 * 2**20
 MAX_DEPTH = 16  # lists and objects inside each other
 MAX_LISTS = 2**22  # lists and objects in all
 MAX_VALUES = 2**25
-_TAKEN_BY = {"dpkmeans model": "show, report or predict", "dpkmeans synopsis": "explore"}
+_TAKEN_BY = {"dpkmeans model": "show, report or predict", "dpkmeans synopsis": "show or explore"}
 
 
 def write_json(path: str | PathLike[str], kind: str, version: int, content: dict[str, Any]) -> None:
@@ -58,6 +59,17 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """The content of a file that `write_json` wrote; anything else is an error that says what is wrong."""
     return read_versioned(path, kind, version)[0]
+
+
+def is_of_kind(path: str | Path, kind: str) -> bool:
+    """Whether a file begins as one of this kind does. Nothing else of it is read, or checked."""
+    try:
+        if not Path(path).is_file():  # a pipe would wait for ever
+            return False
+        with Path(path).open("rb") as file:
+            return bool(re.match(rf'\s*{{\s*"kind":\s*"{re.escape(kind)}"'.encode(), file.read(200)))
+    except (OSError, ValueError):
+        return False
 
 
 def read_versioned(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], int]:

@@ -29,7 +29,7 @@ class SigningKey:
 
     @classmethod
     def read(cls, path: str | Path) -> SigningKey:
-        """The private key in a PEM file."""
+        """The private key in a PEM file, which nobody but its owner may read."""
         source = Path(path).absolute()
         ed25519, serialization = _cryptography()
         try:
@@ -38,6 +38,7 @@ class SigningKey:
             key = None
         if not isinstance(key, ed25519.Ed25519PrivateKey):
             raise FileError(f"{source} holds no private key without a password. Make one with: dpkmeans key create")
+        _check_private(source)
         return cls(source, _hexadecimal(key.public_key()), key)
 
     @classmethod
@@ -116,6 +117,16 @@ def _content(path: Path) -> bytes:
             return file.read(MAX_KEY_FILE)
     except OSError as error:
         raise FileError(f"cannot read the key {path}: {error.strerror}. Check the path.") from None
+
+
+def _check_private(path: Path) -> None:
+    """Refuse a private key that others may read, as ssh does."""
+    found = path.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+        raise FileError(
+            f"the private key {path} is not for its owner alone (mode {found.st_mode & 0o777:04o}): whoever reads it "
+            f"can sign in your name. Write: chmod 600 {path}; make a new key if others had it."
+        )
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:

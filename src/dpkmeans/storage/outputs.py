@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -69,12 +68,11 @@ def opened_output(path: str | os.PathLike[str], room: int = 0) -> Iterator[Outpu
                 yielded = Output(given, stack.enter_context(_open_pipe(given)), None, given)
             else:
                 target = target_of(given)
-                handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-                stack.enter_context(unfinished(Path(name)))
+                handle, name = stack.enter_context(unfinished(target))
                 file = stack.enter_context(os.fdopen(handle, "wb"))
                 if room:
                     os.posix_fallocate(handle, 0, room)
-                yielded = Output(given, file, Path(name), target)
+                yielded = Output(given, file, name, target)
         yield yielded
 
 

@@ -14,6 +14,7 @@ from dpkmeans.errors import FileError, SchemaError
 
 MAX_BYTES = 2**20
 OPEN = "?"  # what a person has to fill in
+_MARKS = {"lower": OPEN, "upper": OPEN, "length": OPEN, "levels": [OPEN]}  # elsewhere, "?" is a text like others
 
 _HEAD = """\
 # A schema for dpkmeans: the columns to use, in this order, with what is known without looking at the data.
@@ -60,7 +61,9 @@ def read_schema(path: str | PathLike[str]) -> Schema:
             f"{path} is not TOML: {what}.", hint="A first schema is written by: dpkmeans schema DATA --out schema.toml"
         ) from None
     for name, options in plain.items():
-        unfilled = [key for key, value in options.items() if _is_open(value)] if isinstance(options, dict) else []
+        unfilled = (
+            [key for key, mark in _MARKS.items() if options.get(key) == mark] if isinstance(options, dict) else []
+        )
         if unfilled:
             raise SchemaError(
                 f"{path}: {unfilled[0]} of column {name!r} is still to be filled in.",
@@ -85,6 +88,11 @@ def write_schema(schema: Schema) -> str:
     """
     tables = []
     for name, options in schema.to_dict().items():
+        if options.get("levels") == [OPEN]:
+            raise SchemaError(
+                f"column {name!r} has the one level {OPEN!r}, which in a file marks what is to be filled in.",
+                hint="Add another level; whatever is not a level counts as other.",
+            )
         tables += [f"[{_key(name)}]", *(f"{key} = {_value(value)}" for key, value in options.items()), ""]
     return "\n".join(tables)
 
@@ -103,10 +111,6 @@ def template(columns: Iterable[tuple[str, str]]) -> str:
     for name, kind in columns:
         tables += [f"[{_key(name)}]", f"kind = {_value(kind)}", *_TEMPLATES[kind], ""]
     return "\n".join(tables)
-
-
-def _is_open(value: Any) -> bool:
-    return value == OPEN or (isinstance(value, list) and OPEN in value)
 
 
 def _key(name: str) -> str:

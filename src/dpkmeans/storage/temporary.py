@@ -20,6 +20,7 @@ from pathlib import Path
 from dpkmeans.errors import FileError
 
 PREFIX = "dpkmeans-records-"
+SUFFIX = ".dpkmeans"  # of files that are to take the name of a result
 _OURS = re.compile(re.escape(PREFIX) + r"\w{8}")
 _TRIES = 5  # to remove a folder while a thread still writes to it
 
@@ -86,14 +87,53 @@ def _remove_if_abandoned(path: Path) -> None:
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[None]:
-    """While a temporary file is written: it goes away however that ends, unless it has taken another name."""
+def unfinished(target: Path) -> Iterator[tuple[int, Path]]:
+    """A temporary file beside `target`, open and locked. It goes however this ends, unless it has taken another name.
+
+    Those that a process of this user left behind for the same target when it was killed go first. One that has content
+    stays: it may hold a result that was paid for.
+    """
+    prefix = f".{target.name[:100]}."
+    _remove_abandoned_files(target.parent, prefix)
+    handle, path = _new_locked_file(target.parent, prefix)
     _to_remove.add(path)
     try:
-        yield
+        yield handle, path
     finally:
         path.unlink(missing_ok=True)
         _to_remove.discard(path)
+
+
+def _new_locked_file(folder: Path, prefix: str) -> tuple[int, Path]:
+    while True:
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=SUFFIX, dir=folder)  # mode 0600
+        with suppress(OSError):  # as with folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _remove_abandoned_files(folder: Path, prefix: str) -> None:
+    ours = re.compile(re.escape(prefix) + r"\w{8}" + re.escape(SUFFIX))
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if ours.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_file_if_abandoned(entry.path)
+
+
+def _remove_file_if_abandoned(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o600:
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error: somebody is at work
+        if os.read(handle, 1) in (b"", b"\0"):  # nothing, or room that was reserved
+            os.unlink(path)
+    finally:
+        os.close(handle)
 
 
 def remove_all() -> None:

@@ -31,7 +31,13 @@ from dpkmeans.kernels.siphash import hash_points
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import codec
-from dpkmeans.storage.identity import check_digest, check_unchanged, decode_identity, encode_identity
+from dpkmeans.storage.identity import (
+    check_digest,
+    check_unchanged,
+    decode_identity,
+    encode_identity,
+    identified_by_source,
+)
 from dpkmeans.storage.json_files import read_versioned, write_json
 from dpkmeans.synopsis.kmeans import Explored, explore, pad
 from dpkmeans.synopsis.weighted_points import WeightedPoints
@@ -105,7 +111,7 @@ class Synopsis:
         """Released centroids for this k, at no further cost, whatever the method and its options.
 
         A method that adds noise has no need of it here, so it gets the largest budget there is; nothing is spent.
-        The centroids have shape (k, d), in the units of the data.
+        The centroids have shape (k, d), in the units of the data. The identity of the release names this synopsis.
 
         Guarantee: the synopsis' own, by post-processing.
 
@@ -119,7 +125,8 @@ class Synopsis:
 
         k = check_n_clusters(n_clusters)
         scratch = Ledger(float(MAX_EPSILON))  # what goes in here is about released values
-        return make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
+        found = make_method(method, **options).run(self, k, ledger=scratch, rng=Randomness.of(random_state))
+        return found if self.identity is None else identified_by_source(found, self.identity)
 
     def explore(self, ks: Iterable[int], *, random_state: Any = None) -> list[Explored]:
         """Cost, silhouette and sizes for each k, at no further cost. Costs are in squared units, after scaling.

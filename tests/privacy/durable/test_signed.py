@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
 import sqlite3
@@ -74,6 +75,16 @@ def test_a_private_key_is_for_its_owner_alone_and_never_replaced_nor_printed(tmp
     with pytest.raises(FileError, match="never replaced"):
         SigningKey.create(tmp_path / "other.key")
     assert not (tmp_path / "other.key").exists()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660])
+def test_a_private_key_that_others_may_read_is_refused(tmp_path, mode):
+    made = SigningKey.create(tmp_path / "curator.key")
+    os.chmod(made.path, mode)
+    with pytest.raises(FileError, match=f"is not for its owner alone \\(mode {mode:04o}\\).* chmod 600"):
+        SigningKey.read(made.path)
+    os.chmod(made.path, 0o400)
+    assert SigningKey.read(made.path).public == made.public
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.rho import Rho
@@ -77,7 +78,11 @@ def history_of(entries: Sequence[LedgerEntry], terms: Mapping[str, Terms]) -> Hi
     def amount(dataset: str, fit: str) -> Epsilon | Rho:
         if dataset not in terms:
             raise LedgerError(f"data set {dataset!r} was never created. Run: dpkmeans ledger verify.")
-        return terms[dataset].amount(taken.get(fit, 0), RHO if rho.get(fit) else "")
+        return in_terms(dataset, taken.get(fit, 0), rho.get(fit, False))
+
+    @cache  # a ledger has few different amounts
+    def in_terms(dataset: str, units: int, in_rho: bool) -> Epsilon | Rho:
+        return terms[dataset].amount(units, RHO if in_rho else "")
 
     return History(
         tuple(entries),
