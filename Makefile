@@ -32,7 +32,7 @@ help:
 	@echo "make setup-scale    add Dask and Spark to it (the tests call it)"
 	@echo "make requirements   pin the newest versions in requirements/"
 	@echo "make fuzz           fuzz the file readers and the API (FUZZ_SECONDS for each reader)"
-	@echo "make chaos          cause faults on real clusters, disks and ledgers: a table of what happened"
+	@echo "make chaos          cause faults on real clusters, disks and ledgers: the table of docs/reliability.md (hours; goes on where it was stopped)"
 	@echo "make kill-ledger    kill writers of a ledger 300 times: nothing may be lost or overspent"
 	@echo "make audit          replay 1000 hard pairs of each proved method, small worlds, attacks; rewrites docs/audit.md (hours; goes on if stopped)"
 	@echo "make test-oldest    run the tests with the oldest supported dependencies, in .venv-oldest"
@@ -163,7 +163,7 @@ CHAOS_ARGS ?= --minutes 60
 
 .PHONY: chaos
 chaos: setup-scale
-	$(PY) -m benchmarks.chaos $(CHAOS_ARGS)
+	$(PY) -m benchmarks.chaos --resume build/chaos.jsonl --page docs/reliability.md $(CHAOS_ARGS)
 
 .PHONY: kill-ledger
 kill-ledger: setup

@@ -522,7 +522,7 @@ TABLE: list[tuple[str, int, str]] = [
     ),
     ("show missing.json", 4, "cannot read missing.json: No such file or directory. Check the path."),
     (
-        "show synopsis.json",
+        "report synopsis.json",
         4,
         "synopsis.json is a dpkmeans synopsis file, not a dpkmeans model file. Read it with dpkmeans show or explore.",
     ),
