@@ -12,7 +12,7 @@ from dpkmeans.core.release import Release
 from dpkmeans.core.rho import Rho
 from dpkmeans.privacy.durable.hash_chain import Verification
 from dpkmeans.privacy.durable.ledger import DurableLedger
-from dpkmeans.storage.identity import Identifiable, digest_of
+from dpkmeans.storage.identity import digest_of
 from dpkmeans.storage.keys import RELEASE, is_signed_by
 from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import Verdict, verify
@@ -76,7 +76,9 @@ class _Found:
         self.checked: list[str] = []
         self.claimed: list[str] = []
 
-    def with_identity(self, made: Identifiable, key: str | None, ledger: DurableLedger | str | Path | None) -> Checks:
+    def with_identity(
+        self, made: Release | Synopsis, key: str | None, ledger: DurableLedger | str | Path | None
+    ) -> Checks:
         """All of it, with what the identity of a release or a synopsis says."""
         identity = made.identity
         if identity is None:
@@ -96,7 +98,7 @@ class _Found:
         return Checks(tuple(self.verdicts), tuple(self.checked), tuple(self.claimed))
 
     def _with_ledger(
-        self, made: Identifiable, identity: Identity, key: str | None, ledger: DurableLedger | str | Path | None
+        self, made: Release | Synopsis, identity: Identity, key: str | None, ledger: DurableLedger | str | Path | None
     ) -> None:
         if ledger is None:
             unknown = "its entry in a ledger" if identity.fit else "what else was released (it names no ledger)"
@@ -112,7 +114,7 @@ class _Found:
 
 
 def reconcile(
-    release: Identifiable, identity: Identity, store: DurableLedger, chain: Verification, key: str | None = None
+    release: Release | Synopsis, identity: Identity, store: DurableLedger, chain: Verification, key: str | None = None
 ) -> list[Verdict]:
     """Whether a ledger says the same of a release: its fit, what it spent, its digest, in a `chain` that is intact.
 
@@ -154,7 +156,7 @@ def _check_signature(
         claimed.append("who made it (it is not signed)")
 
 
-def _same(release: Identifiable, taken: Epsilon | Rho, kept_whole: bool) -> bool:
+def _same(release: Release | Synopsis, taken: Epsilon | Rho, kept_whole: bool) -> bool:
     """Whether the ledger took what the spends of a release add up to.
 
     `kept_whole`: the data set may have kept all of a pure promise, as it does once rho is spent under a delta.

@@ -51,10 +51,9 @@ def identified_by_source(release: R, source: Identity) -> R:
 
     It gets no time: whoever has the synopsis can compute it again.
     """
-    known = source.dataset, source.fit, source.head
-    return _sealed(
-        release, Identity("", __version__, release.file_version, None, *known, made_from=source.made_from or source.digest)
-    )
+    known = None, source.dataset, source.fit, source.head
+    origin = source.made_from or source.digest
+    return _sealed(release, Identity("", __version__, release.file_version, *known, made_from=origin))
 
 
 def _sealed(release: R, identity: Identity) -> R:
