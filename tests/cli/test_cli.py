@@ -387,7 +387,7 @@ def test_methods_lists_the_registry(capsys):
     listed = json.loads(capsys.readouterr().out)
     assert listed["default"] in {entry["name"] for entry in listed["methods"]}
     for entry in listed["methods"]:
-        assert {"name", "summary", "guarantee", "source", "options"} == set(entry)
+        assert {"name", "summary", "guarantee", "package", "proof", "source", "options"} == set(entry)
         assert entry["name"] in table
         assert entry["summary"] in table
 
