@@ -1,7 +1,8 @@
 """Random problems that no choice has seen: the default against every proved rival, and against one private mean.
 
 Run with `python benchmarks/quality.py --fresh 200 --json fresh.json`: a new secret seed, kept in the file, which is
-written after every problem; the same command goes on where it ended. `--summary` reads the file.
+written after every problem; the same command goes on where it ended. `--summary` reads the file, or several. Two
+processes share the work with one `--seed`, `--part 0/2` and `--part 1/2`, and a file each.
 
 Runs are spent where they decide something: every method runs once, a cell in which the default costs less than half of
 what each rival does is left at that, and of the others a rival that cost more than three times what the best one did.
@@ -126,30 +127,32 @@ def judge_one(w: Workload, epsilons: list[float], runs: int, report: Callable[[s
 
 @dataclass
 class Judgement:
-    """Cells of the problems of a seed that are done; kept in a file, if there is one."""
+    """Cells of the problems of a seed that are done: every `step`-th from `first` on. Kept in a file, if any."""
 
     seed: int
-    done: int
     cells: list[Cell]
+    first: int = 0
+    step: int = 1
+    done: int = 0  # of these problems
 
     @classmethod
-    def begin(cls, path: Path | None, seed: int | None) -> Judgement:
-        """What the file holds, or a new one."""
+    def begin(cls, path: Path | None, seed: int | None, part: str = "0/1") -> Judgement:
+        """What the file holds, or a new one; of two parts, "0/2" has the problems 0, 2, 4, ..."""
         if path is not None and path.exists():
             kept = json.loads(path.read_text())
-            return cls(kept["seed"], kept["done"], [Cell(**cell) for cell in kept["cells"]])
-        return cls(secrets.randbits(32) if seed is None else seed, 0, [])
+            return cls(**{**kept, "cells": [Cell(**cell) for cell in kept["cells"]]})
+        first, step = map(int, part.split("/"))
+        return cls(secrets.randbits(32) if seed is None else seed, [], first, step)
 
     def go_on(
         self, problems: int, epsilons: list[float], runs: int, report: Callable[[str], None], path: Path | None
     ) -> None:
-        """Judge one problem after another until so many are done."""
-        while self.done < problems:
-            self.cells += judge_one(random_problem(self.seed, self.done), epsilons, runs, report)
+        """Judge one problem after another up to so many, of which other parts do theirs."""
+        for number in range(self.first + self.step * self.done, problems, self.step):
+            self.cells += judge_one(random_problem(self.seed, number), epsilons, runs, report)
             self.done += 1
             if path is not None:
-                kept = {"seed": self.seed, "done": self.done, "cells": [asdict(cell) for cell in self.cells]}
-                path.write_text(json.dumps(kept, indent=1))
+                path.write_text(json.dumps(asdict(self), indent=1))
 
 
 def summary(cells: list[Cell]) -> str:

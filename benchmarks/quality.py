@@ -126,9 +126,9 @@ def run_hard(runs: int, only: str) -> None:
 
 
 def run_fresh(options: argparse.Namespace) -> None:
-    judgement = Judgement.begin(options.json, options.seed)
+    judgement = Judgement.begin(options.json, options.seed, options.part)
     epsilons = [float(e) for e in options.epsilons.split(",")]
-    if not options.summary:
+    if options.summary is None:
         judgement.go_on(
             options.fresh,
             epsilons,
@@ -136,7 +136,8 @@ def run_fresh(options: argparse.Namespace) -> None:
             lambda line: print(line, file=sys.stderr, flush=True),
             options.json,
         )
-    print(f"{judgement.done} problems; " + summary(judgement.cells))
+    parts = [judgement, *(Judgement.begin(path, judgement.seed) for path in options.summary or ())]
+    print(f"{sum(p.done for p in parts)} problems; " + summary([cell for p in parts for cell in p.cells]))
     print(f"seed {judgement.seed}")
 
 
@@ -154,12 +155,15 @@ def main() -> None:
         "--hard", action="store_true", help="only the default, on sets that are hard for one reason each"
     )
     parser.add_argument("--fresh", type=int, default=0, help="so many random problems that no choice has seen")
-    parser.add_argument("--summary", action="store_true", help="of the random problems that the --json file holds")
+    parser.add_argument("--part", default="0/1", help="of the random problems: 0/2 is every other one, 1/2 the rest")
+    parser.add_argument(
+        "--summary", nargs="*", type=Path, help="of the random problems that --json and these files hold"
+    )
     parser.add_argument("--seed", type=int, default=None, help="of the random problems; secret by default")
     options = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignalWarning)
     warnings.simplefilter("ignore", NotConvergedWarning)
-    if options.fresh or options.summary:
+    if options.fresh or options.summary is not None:
         run_fresh(options)
         return
     options.runs = options.runs or 30
