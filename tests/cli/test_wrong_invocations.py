@@ -73,8 +73,8 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fitt visits.csv",
         2,
-        'Unknown command "fitt". Did you mean "fit"? Available commands: fit, schema, predict, show, report, synopsis, '
-        "explore, plan, ... Try: dpkmeans --help",
+        'Unknown command "fitt". Did you mean "fit"? Available commands: fit, schema, predict, show, report, quality, '
+        "profile, synopsis, ... Try: dpkmeans --help",
     ),
     ("fit", 2, "DATA is missing. Try: dpkmeans fit --help"),
     (
