@@ -44,13 +44,14 @@ class Fits:
         options = ["--no-header", "--k", "4", "--bounds", "0:1", "--epsilon", "1", "--engine", self.engine]
         options += ["--ledger", str(here / "ledger.db"), "--dataset", "visits", *MORE.get(self.engine, [])]
         command = [sys.executable, "-c", COMMAND, "fit", str(self.data), *options, "--out", str(here / "models/m.json")]
-        child = subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=(here / "stderr").open("w"),
-            text=True,
-            env=os.environ | {"TMPDIR": str(here / "temporary")},
-        )
+        with (here / "stderr").open("w") as errors:
+            child = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                text=True,
+                env=os.environ | {"TMPDIR": str(here / "temporary")},
+            )
         return child, here
 
     def seconds(self) -> float:

@@ -186,6 +186,7 @@ class Spark:
             size = self.memory.lower().removesuffix("b")
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
         handler = signal.getsignal(signal.SIGINT)
+        before = kind.getActiveSession()  # Spark hands it out again, whatever the master
         try:
             with _temporary_files_in(folder):
                 session = builder.getOrCreate()
@@ -203,7 +204,8 @@ class Spark:
             signal.signal(signal.SIGINT, handler)  # Spark's own raises an exception at any moment
 
         def close() -> None:
-            stop_spark(session)
+            if before is None or session.sparkContext is not before.sparkContext:
+                stop_spark(session)
             folder.close()
 
         return session, close

@@ -43,12 +43,15 @@ class TemporaryFolder:
 def _new_locked_folder() -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))  # mode 0700
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue  # another process took it for abandoned before it was locked
         with suppress(OSError):  # without locks, nobody removes it but this process
             fcntl.flock(handle, fcntl.LOCK_EX)
         if path.exists():
             return path, handle
-        os.close(handle)  # another process took it for abandoned before it was locked
+        os.close(handle)
 
 
 def _remove_mine(path: Path, handle: int, owner: int) -> None:
