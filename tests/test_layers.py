@@ -12,7 +12,7 @@ ROOT = Path(dpkmeans.__file__).parent
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
 LAYERS = (
-    {"errors", "interrupts", "_typing"},
+    {"errors", "interrupts", "progress", "_typing"},
     {"core"},
     {"storage"},
     {"kernels", "privacy"},
@@ -51,6 +51,7 @@ TOP = {
     "estimator.py",
     "interrupts.py",
     "plot.py",
+    "progress.py",
     "session.py",
     "verification.py",
 }

@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> int:
         return USAGE
     from dpkmeans.kernels.jit import tell_of_compiling
 
-    tell_of_compiling(output.note)
+    tell_of_compiling(output.compiling)
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else DONE
 

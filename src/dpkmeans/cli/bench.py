@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_scale, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, given_box
 from dpkmeans.cli.options import (
     ANY,
     LOCAL,
-    BoundsText,
+    UNSAID,
+    BoxOptions,
     Clusters,
     Data,
     EngineOptions,
     Json,
-    MaxNorm,
-    Normalize,
     Reading,
-    ScaleText,
-    SchemaFile,
     Whole,
     split_columns,
 )
@@ -42,11 +39,7 @@ def bench(
     epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (0.1, 1.0),
     methods: str | None = None,
     runs: Whole = 10,
-    bounds: BoundsText = None,
-    max_norm: MaxNorm = None,
-    normalize: Normalize = False,
-    schema: SchemaFile = None,
-    scale: ScaleText = None,
+    box: BoxOptions = UNSAID,
     delta: float = 1e-6,
     reading: Reading = ANY,
     place: EngineOptions = LOCAL,
@@ -74,7 +67,7 @@ def bench(
     plot:
         Draw loss against epsilon, a line for each method, into this file (PNG, SVG or PDF). Not private either.
     """
-    given = None if bounds is None and (schema or max_norm or normalize) else sides(parse_bounds(bounds))
+    given = given_box(box)
     check_outputs(plot, inputs=(data,))
     if plot is not None:
         from dpkmeans.report import require
@@ -84,16 +77,7 @@ def bench(
     from dpkmeans.comparison.compare import DEFAULT_METHODS, compare
     from dpkmeans.session import FitRequest
 
-    request = FitRequest(
-        n_clusters=k,
-        bounds=given,
-        max_norm=max_norm,
-        normalize=normalize,
-        schema=schema,
-        scale=parse_scale(scale),
-        delta=delta,
-        engine=engine_for(data) if spec is None else spec,
-    )
+    request = FitRequest(n_clusters=k, **given, delta=delta, engine=engine_for(data) if spec is None else spec)
     names = DEFAULT_METHODS if methods is None else split_columns(methods)
     with output.progress("cells") as report:
         rows = compare(request, reading.files(data), names, epsilon, runs=runs, progress=report)

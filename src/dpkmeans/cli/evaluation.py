@@ -62,7 +62,9 @@ def quality(
     from dpkmeans.core.release import Release
 
     how = _how(data, guarantee, seed, spending, place)
-    found = Release.load(model).quality(reading.files(data), _given(epsilon), **how)
+    release, share = Release.load(model), _given(epsilon)
+    with output.status(f"Comparing {model} with {data}", line=False):
+        found = release.quality(reading.files(data), share, **how)
     _print(found, json)
     if not json:
         output.print_table(["", "with 95 % confidence"], found.rows())
@@ -101,7 +103,9 @@ def profile(
     names = None if reading.columns is None else split_columns(reading.columns)
     release = Release.load(model)
     asked = _columns(names, schema, () if release.schema is None else release.schema.names)
-    found = release.profile(files, asked, _given(epsilon), bins=_bins(bins), **how)
+    share, edges = _given(epsilon), _bins(bins)
+    with output.status(f"Counting the records of {data}", line=False):
+        found = release.profile(files, asked, share, bins=edges, **how)
     _print(found, json)
     if json:
         return

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_scale, refuse_existing, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, given_box, refuse_existing
 from dpkmeans.cli.options import (
     ANY,
     LOCAL,
     OWN,
     ROW,
-    BoundsText,
+    UNSAID,
+    BoxOptions,
     Clusters,
     Data,
     Delta,
@@ -20,13 +21,9 @@ from dpkmeans.cli.options import (
     Force,
     GuaranteeName,
     Json,
-    MaxNorm,
-    Normalize,
     PublicCount,
     Reading,
     RhoBudget,
-    ScaleText,
-    SchemaFile,
     Seed,
     Spending,
     UnitOptions,
@@ -45,11 +42,7 @@ def fit(
     /,
     *,
     k: Clusters = 8,
-    bounds: BoundsText = None,
-    max_norm: MaxNorm = None,
-    normalize: Normalize = False,
-    schema: SchemaFile = None,
-    scale: ScaleText = None,
+    box: BoxOptions = UNSAID,
     bounds_epsilon: float | None = None,
     epsilon: float | None = None,
     delta: Delta = None,
@@ -101,9 +94,7 @@ def fit(
     report:
         Write a report to this file (HTML). A report that exists is replaced.
     """
-    elsewhere = bounds_epsilon is not None or schema is not None or max_norm is not None or normalize
-    known = bounds is None and elsewhere
-    given = None if known else sides(parse_bounds(bounds, estimable=True))
+    given = given_box(box, estimable=True, estimated=bounds_epsilon is not None)
     check_outputs(out, transcript, report, inputs=(data, *spending.files()))
     refuse_existing(out, transcript, force=force)
     if report is not None:
@@ -116,11 +107,7 @@ def fit(
 
     request = FitRequest(
         n_clusters=k,
-        bounds=given,
-        max_norm=max_norm,
-        normalize=normalize,
-        schema=schema,
-        scale=parse_scale(scale),
+        **given,
         bounds_epsilon=bounds_epsilon,
         epsilon=epsilon,
         delta=delta,
@@ -169,5 +156,6 @@ def _write_more(release: Release, transcript: Output | None, report: Output | No
     if report is not None:
         from dpkmeans.report import write_report
 
-        write_report(release, report)
+        with output.status(f"Writing {report}", line=False):
+            write_report(release, report)
         output.note(f"The report is in {report}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dpkmeans.errors import BoundsError, FileError, MethodError, SchemaError
 from dpkmeans.storage.outputs import is_pipe, is_stdout, target_of
 
 if TYPE_CHECKING:
-    from dpkmeans.cli.options import Reading
+    from dpkmeans.cli.options import BoxOptions, Reading
     from dpkmeans.core.release import Release
     from dpkmeans.engines.open import EngineSpec, OpenedData
 
@@ -91,6 +91,14 @@ def parse_scale(text: str | None) -> Any:
 def sides(bounds: str | Pairs | dict[str, tuple[float, float]]) -> Any:
     """Bounds as the library takes them: pairs as their lower and their upper ends."""
     return ([low for low, _ in bounds], [high for _, high in bounds]) if isinstance(bounds, list) else bounds
+
+
+def given_box(box: BoxOptions, *, estimable: bool = False, estimated: bool = False) -> dict[str, Any]:
+    """The fields of a request that say what the public box is. Where it can be `estimated`, it may be left out."""
+    elsewhere = estimated or box.schema is not None or box.max_norm is not None or box.normalize
+    bounds = None if box.bounds is None and elsewhere else sides(parse_bounds(box.bounds, estimable))
+    scale = parse_scale(box.scale)
+    return {**asdict(box), "bounds": bounds, "scale": scale}
 
 
 def engine_for(data: Path) -> EngineSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,6 @@ from dpkmeans.cli.synopsis import print_synopsis
 from dpkmeans.errors import MethodError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpkmeans._typing import AnyArray
     from dpkmeans.core.release import Release
     from dpkmeans.synopsis.synopsis import Synopsis
 
@@ -61,25 +59,15 @@ def predict(
     spec = place.to_spec()
     release = Release.load(model)
     kept = open_kept(reading.files(data), [name for names in keep for name in split_columns(names)])
-    labels = label_batches(release, open_for(release, data, reading, spec))
-    table = label_table(labels if out is None else _counted(labels), kept)
-    output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
+    with nullcontext() if out is None else output.status(f"Finding the clusters of {data}", line=False):
+        table = label_table(label_batches(release, open_for(release, data, reading, spec)), kept)
+        output.note("Predictions are not private: they say where each record lies. Keep them with the records.")
+        if not json:
+            table.write(out)
     if json:
         output.print_json(table.as_json())
-    else:
-        table.write(out)
-        if out is not None:
-            output.note(f"The predictions are in {out}")
-
-
-def _counted(batches: Iterator[AnyArray]) -> Iterator[AnyArray]:
-    """The same batches; on a terminal it is shown how many records are done, for the data holder."""
-    done = 0
-    with output.ticking() as tick:
-        for batch in batches:
-            done += len(batch)
-            tick(f"Finding clusters: {done:,} records done")
-            yield batch
+    elif out is not None:
+        output.note(f"The predictions are in {out}")
 
 
 def show(
@@ -173,7 +161,8 @@ def report(
         with output.status(f"Computing the page {page}"):
             write_explorer(synopsis_in(release), page, release.n_clusters)
         output.note(f"The page is in {page}")
-    write_report(release, out, page)
+    with output.status(f"Writing {out}", line=False):
+        write_report(release, out, page)
     output.note(f"The report is in {out}")
     if json:
         output.print_json({"report": str(out), "guarantee": release.guarantee.label, "bytes": out.stat().st_size})

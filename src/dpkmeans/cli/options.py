@@ -83,6 +83,18 @@ EngineName = Literal["memory", "stream", "dask", "spark"]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class BoxOptions:
+    """The public box in which records lie, and how its sides are scaled."""
+
+    bounds: BoundsText = None
+    max_norm: MaxNorm = None
+    normalize: Normalize = False
+    schema: SchemaFile = None
+    scale: ScaleText = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Reading:
     """How files are read."""
 
@@ -237,7 +249,7 @@ class EngineOptions:
         return Stream(watch=output.show_pass) if self.engine == "stream" else self.engine
 
 
-ANY, OWN, LOCAL, ROW = Reading(), Spending(), EngineOptions(), UnitOptions()
+ANY, OWN, LOCAL, ROW, UNSAID = Reading(), Spending(), EngineOptions(), UnitOptions(), BoxOptions()
 
 
 def split_columns(columns: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,8 +24,11 @@ from dpkmeans.core.readable import (
     kinds_of_features,
     size_texts,
 )
+from dpkmeans.progress import stage, watch
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from dpkmeans.core.release import Release
     from dpkmeans.engines.block_engine import PassReport
     from dpkmeans.evaluation.answers import Profile, Quality
@@ -37,32 +40,27 @@ _STYLES = {"proved": "bold green", "paper": "bold yellow", "none": "bold red"}
 
 
 @contextmanager
-def status(message: str) -> Iterator[None]:
-    """Show on stderr what is being done: a spinner on a terminal, a plain line elsewhere."""
+def status(message: str, *, line: bool = True) -> Iterator[None]:
+    """Show on stderr what is being done, in a `line`, and on a terminal how far it has come.
+
+    The bar goes when the work is done.
+    """
     console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status(Text(printable(message))):
-            yield
-    else:
+    if line:
         note(message)
-        yield
-
-
-@contextmanager
-def ticking() -> Iterator[Callable[[str], None]]:
-    """For work of unknown length: what was done so far beside a spinner on a terminal, nothing elsewhere."""
-    console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield lambda _: None
+        yield
         return
-    with console.status("") as spinner:
-        yield lambda message: spinner.update(Text(printable(message)))
+    from rich.progress import TaskProgressColumn
+
+    with _bar(console, TaskProgressColumn(), what=message, transient=True) as report, watch(report):
+        yield
 
 
 class Report(Protocol):
     """How far the work has come, and what is being done."""
 
-    def __call__(self, done: int, total: int, what: str = "") -> None:
+    def __call__(self, done: float, total: float | None, what: str = "") -> None:
         """Show it."""
 
 
@@ -73,28 +71,40 @@ def progress(unit: str) -> Iterator[Report]:
     if not console.is_terminal:
         yield _lines(unit)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import MofNCompleteColumn, TextColumn
 
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what="": bar.update(task, completed=done, total=total, description=what)
+    with _bar(console, MofNCompleteColumn(), TextColumn(unit)) as report:
+        yield report
+
+
+@contextmanager
+def _bar(console: Console, *columns: ProgressColumn, what: str = "", transient: bool = False) -> Iterator[Report]:
+    """A bar, how much is done as the `columns` say it, the time since it began and the time left, and what is done."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    behind = TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(BarColumn(24), *columns, *behind, console=console, transient=transient) as bar:
+        task = bar.add_task(printable(what), total=None)
+
+        def report(done: float, total: float | None, what: str = "") -> None:
+            nonlocal task
+            what, now = printable(what), bar.tasks[0]
+            if transient and (what != now.description or total != now.total):  # other work, of another speed
+                bar.remove_task(task)
+                task = bar.add_task(what, total=total)
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield report
 
 
 def _lines(unit: str) -> Report:
     began = last = time.monotonic()
     last_what = ""
 
-    def report(done: int, total: int, what: str = "") -> None:
+    def report(done: float, total: float | None, what: str = "") -> None:
         nonlocal last, last_what
         now = time.monotonic()
+        assert total is not None, "counted work has an end"
         if done < total and what == last_what and now - last < _EVERY:
             return
         last, last_what = now, what
@@ -112,6 +122,12 @@ def _duration(seconds: float) -> str:
 def note(message: str) -> None:
     """One line on stderr."""
     sys.stderr.write(printable(message) + "\n")
+
+
+def compiling(message: str) -> None:
+    """Say that compiling begins, which happens once on a machine."""
+    note(message)
+    stage("compiling")
 
 
 def print_json(content: Any) -> None:
@@ -200,6 +216,8 @@ def _print_long(header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
 
 
 def show_pass(report: PassReport) -> None:
-    """One line on stderr after each pass, for the data holder."""
+    """One line on stderr after each pass, for the data holder, where there is no bar."""
+    if Console(stderr=True).is_terminal:
+        return
     speed = f"{report.rows / max(report.seconds, 1e-9):.0f} rows per second"
     note(f"pass {report.number}: {report.seconds:.3g} s, {speed}")

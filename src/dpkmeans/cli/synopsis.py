@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from dpkmeans.cli import output
-from dpkmeans.cli.inputs import check_outputs, engine_for, parse_bounds, parse_scale, refuse_existing, sides
+from dpkmeans.cli.inputs import check_outputs, engine_for, given_box, refuse_existing
 from dpkmeans.cli.options import (
     ANY,
     OWN,
     ROW,
-    BoundsText,
+    UNSAID,
+    BoxOptions,
     Clusters,
     Data,
     Delta,
@@ -21,13 +22,9 @@ from dpkmeans.cli.options import (
     Force,
     GuaranteeName,
     Json,
-    MaxNorm,
-    Normalize,
     PublicCount,
     Reading,
     RhoBudget,
-    ScaleText,
-    SchemaFile,
     Seed,
     Spending,
     UnitOptions,
@@ -53,11 +50,7 @@ def synopsis(
     epsilon: float | None = None,
     delta: Delta = None,
     rho: RhoBudget = None,
-    bounds: BoundsText = None,
-    max_norm: MaxNorm = None,
-    normalize: Normalize = False,
-    schema: SchemaFile = None,
-    scale: ScaleText = None,
+    box: BoxOptions = UNSAID,
     k: Clusters = 8,
     guarantee: GuaranteeName = "proved",
     n_records: PublicCount = None,
@@ -83,8 +76,7 @@ def synopsis(
     json:
         Print a description as JSON; the points are in the file.
     """
-    elsewhere = schema is not None or max_norm is not None or normalize
-    given = None if bounds is None and elsewhere else sides(parse_bounds(bounds))
+    given = given_box(box)
     check_outputs(out, inputs=(data, *spending.files()))
     refuse_existing(out, force=force)
     check_memory()
@@ -96,11 +88,7 @@ def synopsis(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        bounds=given,
-        max_norm=max_norm,
-        normalize=normalize,
-        schema=schema,
-        scale=parse_scale(scale),
+        **given,
         n_records=n_records,
         guarantee=guarantee,
         unit=unit.unit(),

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpkmeans.core.kinds import Kind, Number
 from dpkmeans.core.schema import Schema
-from dpkmeans.data.dialect import Dialect
+from dpkmeans.data.dialect import Dialect, compression_of
 from dpkmeans.data.encode import encode
 from dpkmeans.data.fingerprint import Fingerprint, unchanged
 from dpkmeans.data.numbers import require_pyarrow
@@ -146,7 +146,17 @@ def open_csv(paths: list[Path], files: Files, schema: Schema | None = None) -> U
     with_records = [file for file in known if file.has_records]
     batches = (batch for file in with_records for batch in _batches(file, kinds))
     pieces = tuple(CsvPiece(replace(file, path=file.path.absolute()), kinds) for file in with_records)
-    return Unread(names, n_features, files.nulls, batches, str(paths[0]), pieces)
+    return Unread(names, n_features, files.nulls, batches, str(paths[0]), pieces, _n_blocks(with_records))
+
+
+def _n_blocks(files: Sequence[CsvFile]) -> int | None:
+    """In how many blocks the files are read; not known of those that are compressed."""
+    try:
+        if any(compression_of(file.path) is not None for file in files):
+            return None
+        return sum(-(-file.path.stat().st_size // _BLOCK) for file in files)
+    except OSError:
+        return None  # whoever reads it says what is wrong
 
 
 def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:

@@ -79,7 +79,7 @@ class PersonFiles:
         self._temporary = TemporaryFolder()
         self.close = self._temporary.close
         self._folder = self._temporary.path
-        self._n_files = n_files
+        self.n_files = n_files
         self.n_features = n_features
         self._row = np.dtype([("id", "<u8", 2), ("steps", "<i4", n_features)])
         self.kept = self._folder / "kept"
@@ -94,7 +94,7 @@ class PersonFiles:
 
     def write(self, ids: AnyArray, steps: AnyArray, hashes: AnyArray) -> None:
         """Append each row to the file that its hash names."""
-        self._append(ids, steps, file_numbers(hashes, self._n_files), [self._path(i) for i in range(self._n_files)])
+        self._append(ids, steps, file_numbers(hashes, self.n_files), [self._path(i) for i in range(self.n_files)])
 
     def _append(self, ids: AnyArray, steps: AnyArray, numbers: AnyArray, paths: Sequence[Path]) -> None:
         order = np.argsort(numbers, kind="stable")
@@ -108,7 +108,7 @@ class PersonFiles:
 
     def files(self) -> Iterator[Path]:
         """The files that hold rows, in the order of the hashes: all rows of a person are in one of them."""
-        return stoppable(path for path in map(self._path, range(self._n_files)) if path.exists())
+        return stoppable(path for path in map(self._path, range(self.n_files)) if path.exists())
 
     def parts(self, path: Path, hashes_of: Callable[[AnyArray, AnyArray], AnyArray]) -> Iterator[Path]:
         """The rows of a file in files of bounded size, where one person has many: by the hash of the row.
@@ -142,7 +142,7 @@ class PersonFiles:
 
     def piece(self) -> GridFile:
         """All records that count. The rows are no longer needed."""
-        for number in range(self._n_files):
+        for number in range(self.n_files):
             self._path(number).unlink(missing_ok=True)
         return GridFile(self.kept, self.n_features, 0, self._n_kept)
 

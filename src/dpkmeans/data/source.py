@@ -20,6 +20,7 @@ from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.validate import as_records
 from dpkmeans.errors import DataError, MethodError
 from dpkmeans.interrupts import stoppable
+from dpkmeans.progress import READING, advance, stage
 
 KEEP: Literal["keep"] = "keep"
 """Missing values stay NaN, for those who count them. Nobody asks for it by name: what goes on a grid has no place for
@@ -150,8 +151,12 @@ class Source:
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """All records, at most `rows` at a time."""
+        known = [piece.n_rows for piece in self.pieces]
+        stage(READING, None if None in known else sum(n or 0 for n in known))
         for piece in self.pieces:
-            yield from stoppable(piece.batches(rows))
+            for batch in stoppable(piece.batches(rows)):
+                yield batch
+                advance(batch.n)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from dpkmeans.data.source import Batch, HeldPiece, Nulls, Piece, Source, arrow_b
 from dpkmeans.data.validate import choose_columns
 from dpkmeans.errors import DataError
 from dpkmeans.interrupts import stoppable
+from dpkmeans.progress import READING, over
 from dpkmeans.storage.temporary import TemporaryFolder, written_there
 
 _SPOOL_ROWS = 2**17
@@ -26,6 +27,7 @@ class Unread:
     """Records that will be read once, from `batches`; `whole` is what errors call them.
 
     `pieces` are the same records, for workers that are elsewhere and read them by themselves; none where they cannot.
+    `n_batches` says about how many batches there are, where that is known.
     """
 
     names: tuple[str, ...] | None
@@ -34,14 +36,15 @@ class Unread:
     batches: Iterator[Batch]
     whole: str
     pieces: tuple[Piece, ...] = ()
+    n_batches: int | None = None
 
     def hold(self) -> Source:
-        return self._source(HeldPiece(tuple(stoppable(self.batches))), None)
+        return self._source(HeldPiece(tuple(self._read())), None)
 
     def spool(self) -> Source:
         """Read them into a temporary Parquet file. Missing values are refused here, where their place is known."""
         spool = Spool(self.n_features)
-        for batch in stoppable(self.batches):
+        for batch in self._read():
             if self.nulls == "refuse":
                 batch.refuse_missing()
             spool.write(batch)
@@ -52,6 +55,9 @@ class Unread:
         if not self.pieces:
             raise DataError(f"{self.whole} has no records. Give at least one record.")
         return Source(self.pieces, self.names, self.n_features, self.nulls)
+
+    def _read(self) -> Iterator[Batch]:
+        return over(stoppable(self.batches), READING, self.n_batches)
 
     def _source(self, piece: HeldPiece | ParquetPiece, keep: object) -> Source:
         if not piece.n_rows:

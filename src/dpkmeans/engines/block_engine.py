@@ -35,6 +35,7 @@ from dpkmeans.engines.cost_task import Costs
 from dpkmeans.errors import DataError
 from dpkmeans.interrupts import check
 from dpkmeans.kernels.score_range import cost_sensitivity
+from dpkmeans.progress import one_pass
 
 A = TypeVar("A")
 
@@ -156,7 +157,8 @@ class BlockEngine(ABC):
     def _pass(self, task: Task[A]) -> A:
         start = time.perf_counter()
         check()
-        answer = self._run(task)
+        with one_pass():
+            answer = self._run(task)
         self._passes += 1
         if self._watch is not None:
             self._watch(PassReport(self._passes, self._count(), time.perf_counter() - start))

@@ -23,6 +23,7 @@ from dpkmeans.kernels.lloyd import lloyd_over_tiles
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.work_queue import SharedIterator, drain, interleave, split_evenly
 from dpkmeans.kernels.zones import ZoneHistory, zone_run
+from dpkmeans.progress import one_pass
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -116,10 +117,11 @@ class MemoryEngine(BlockEngine):
     def cell_statistics(self, centroids: FloatArray, compare_with: FloatArray | None = None) -> Exact[CellStatistics]:
         """Counts, sums and cost over the cells of `centroids`; see `Engine`."""
         check_statistics()
-        base = None
-        if compare_with is not None:
-            base = self._find(compare_with) or self._assign(compare_with)[0]
-        assignment, n_changed = self._assign(centroids, base)
+        with one_pass():
+            base = None
+            if compare_with is not None:
+                base = self._find(compare_with) or self._assign(compare_with)[0]
+            assignment, n_changed = self._assign(centroids, base)
         c, counts, sums = assignment.centroids, assignment.counts, assignment.sums
         cost = cost_of(counts, sums, c, self._squares())
         changed = self._n if compare_with is None else n_changed

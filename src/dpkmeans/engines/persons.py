@@ -25,6 +25,7 @@ from dpkmeans.data.source import Batch, Nulls, Piece, Source
 from dpkmeans.engines.block_tasks import Block
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.kernels.persons import Grouped, Sums, at_most, group, more_of, person_hashes, row_hashes
+from dpkmeans.progress import over
 
 if TYPE_CHECKING:
     from dpkmeans.engines.survey import BatchTask
@@ -134,7 +135,7 @@ class Door:
             if self.asks:
                 histogram = sum((histogram_of(self._parts(files, path)) for path in files.files()), empty_histogram())
             most = self.at_most(histogram)
-            for path in files.files():
+            for path in over(files.files(), "choosing rows of each person", files.n_files):
                 files.keep(self.kept(self._parts(files, path), most, bounds))
         except BaseException:
             files.close()  # at once: whoever holds the error holds this object

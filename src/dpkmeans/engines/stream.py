@@ -16,6 +16,7 @@ from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Task
 from dpkmeans.engines.packing import new_buffer, pack_batch
 from dpkmeans.kernels.work_queue import SharedIterator
+from dpkmeans.progress import part_of_pass
 
 A = TypeVar("A")
 
@@ -87,9 +88,11 @@ class StreamEngine(BlockEngine):
     def _take(self, task: Task[A], total: A, placed: tuple[int, int, Batch], buffer: Float32Array) -> A:
         """`total` with a batch added, which comes with the number of its piece and of its first row."""
         part, first, batch = placed
-        return task.take(
-            total, pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, buffer=buffer)
-        )
+        block = pack_batch(batch, self.bounds, self._source.nulls, part=part, first=first, buffer=buffer)
+        total = task.take(total, block)
+        if self._part_sizes is not None:  # how many records there are is known, so how much of the pass is done is too
+            part_of_pass(batch.n / sum(self._part_sizes.values()))
+        return total
 
     def _batches(self, pieces: Iterable[tuple[int, Piece]], ended: Event) -> Iterator[tuple[int, int, Batch]]:
         """Batches with the number of their piece and of their first row in it."""

@@ -15,6 +15,7 @@ from dpkmeans.evaluation.answers import LEVEL, Basis, Estimate, Quality
 from dpkmeans.evaluation.asking import Asking, Draw, Question, ask, open_features
 from dpkmeans.evaluation.queries import ENTRIES, UNIT, FitQuality
 from dpkmeans.privacy.mechanisms import LInfLaplace
+from dpkmeans.progress import expect
 
 MOST = 0.99  # of the weight of a synopsis, within whose distances records are expected
 MARGIN = 1.25  # times that distance, beyond which a record is cut off: a synopsis is wider than its records
@@ -30,6 +31,7 @@ def quality(release: Release, X: Any, epsilon: float, how: Asking) -> Quality:
         square = largest_square(release)
         query = FitQuality(release.bounds.unit_of(release.centroids), square)
         with closing(draw.data.engine(release.bounds)) as engine:
+            expect(1)
             noisy = LInfLaplace(epsilon).release(
                 engine.answer(query), ledger=draw.ledger, rng=draw.rng, label="quality"
             )

@@ -26,6 +26,7 @@ from dpkmeans.methods.mixture_moments import PARTS, REACH, Mixture, Moments
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Gaussian
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.progress import expect
 
 STEPS = 3  # the authors take 10; each further one costs more than it gains, see docs/deviations.md
 AMPLE = 1000.0  # rho, on released values: they cost nothing more, so that noise is of no use
@@ -80,6 +81,7 @@ class DpEm:
         packed = SpherePacking().centroids(engine, n_clusters, rng.generator)
         shares = ledger.remaining_rho.over(1 + self.steps)
         whole = one_component(engine.bounds)
+        expect(len(shares))
         found = step(engine, whole, shares[0], "all records", ledger=ledger, rng=rng)
         components = start_from(found, packed, engine.bounds)
         for number, share in enumerate(shares[1:], start=1):

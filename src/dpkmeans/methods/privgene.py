@@ -28,6 +28,7 @@ from dpkmeans.methods.record_count import RecordCount, record_count
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.progress import expect
 
 MAX_ROUNDS = 64
 WHY = "the paper's experiments use local sensitivity"
@@ -72,6 +73,7 @@ class PrivGene:
         box = _on_grid(engine.bounds.unit_box)
         candidates = _on_grid(rng.generator.random((self.n_candidates, n_clusters, engine.n_features)) * box)
         filled = self.filled_box(engine)
+        expect(rounds)
         for number, budget in enumerate(budgets, start=1):
             wanted = 1 if number == rounds else self.n_selected
             costs = costs_of(engine, candidates, filled)

@@ -16,6 +16,7 @@ from dpkmeans.core.readable import shortened
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.progress import over
 from dpkmeans.report.html import render_page
 from dpkmeans.storage.json_files import write_text
 from dpkmeans.synopsis.kmeans import Explored, explore_from_start
@@ -75,7 +76,8 @@ def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
             hint="Use dpkmeans explore without --page.",
         )
     rng = Randomness.of(SEED).generator
-    found = [explore_from_start(synopsis.data, k, synopsis.bounds, rng) for k in KS]
+    ks = over(KS, "values of k", len(KS))
+    found = [explore_from_start(synopsis.data, k, synopsis.bounds, rng) for k in ks]
     fits = m * (d + 1) + sum(start.size for _, start in found) <= MAX_NUMBERS
     names = [shortened(name) for name in synopsis.feature_names or (f"feature {j}" for j in range(d))]
     rows = [row for row, _ in found]

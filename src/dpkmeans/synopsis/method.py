@@ -28,6 +28,7 @@ from dpkmeans.methods.lu_shen.zones import transcript_of
 from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.progress import expect, stage
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
@@ -93,6 +94,7 @@ class SynopsisMethod:
             points, cells, near, signal = built.points, built.cells, built.near, built.signal
             kind = type(plan.builder).__name__.lower()
         signal = min(signal, distinct(points.points, n_clusters))
+        stage("clustering the released points")
         points = pad(points, n_clusters, engine.bounds.unit_box, rng.generator, near)
         points, start = cluster(points, cells, n_clusters, rng.generator)
         end = converge(points, start, engine, self, rng)
@@ -137,7 +139,9 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
         warn(weak_signal(n_records * float(before) / k, d))
     view, left = View.of(engine), ledger.remaining
     if method.zoom:
-        means = isinstance(make_plan(left, n_records, k, d).builder, Hyperplanes)
+        first = make_plan(left, n_records, k, d, recentre=method.recentre)
+        means = isinstance(first.builder, Hyperplanes)
+        expect(1 + first.passes)  # a zoom takes one or a few
         view = zoom(view, Budget(before, n_records, math.sqrt(total.variance), means), ledger=ledger, rng=rng)
     spent = left - ledger.remaining
     plan = make_plan(ledger.remaining, n_records, k, d, zoom=spent, recentre=method.recentre)
@@ -146,6 +150,7 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
         left = ledger.remaining if last is None else ledger.remaining - last
         plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
     plan = replace(plan, min_radius=MIN_RADIUS * view.bounds.longest_side)
+    expect(plan.passes)
     return plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
 
 

@@ -32,6 +32,11 @@ class Plan:
     min_radius: float = settings.MIN_RADIUS  # in unit coordinates
     extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
 
+    @property
+    def passes(self) -> int:
+        """Over the records, at most."""
+        return self.builder.passes + (self.recentre_epsilon is not None) + (self.radius_epsilon is not None)
+
 
 def least_signal(n_features: int) -> float:
     """Records times ε per cluster, below which clusters in so many features cannot be told from noise."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
+from dpkmeans.progress import expect
 from dpkmeans.wide.releases import Desk, Distances, Seen, Sight, best_radius, noise_of_means, shrunk
 from dpkmeans.wide.settings import (
     OVERSEEDING,
@@ -16,6 +17,7 @@ from dpkmeans.wide.settings import (
     START_FORGET,
     START_RADIUS_NOISE,
     START_SPLIT,
+    STEPS,
     SWAP_COST,
     SWAP_ROUNDS,
 )
@@ -55,6 +57,7 @@ def find_seeds(
     sizes, p = schedule(k), len(scales)
     centres: FloatArray = np.zeros((1, p))
     rng = desk.rng.generator
+    expect(len(sizes) + STEPS)
     for i, size in enumerate(sizes):
         part = rho.share(size / sum(sizes))
         noise = START_RADIUS_NOISE * noise_of_means(START_SPLIT, part, size, p, n_records)

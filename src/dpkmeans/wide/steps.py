@@ -15,6 +15,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.rho import Rho
+from dpkmeans.progress import expect
 from dpkmeans.wide.releases import Desk, Distances, Sight, best_radius, noise_of_means, shrunk
 from dpkmeans.wide.settings import STEP_GROWTH, STEP_SPLIT
 from dpkmeans.wide.subspace import Subspace
@@ -88,6 +89,7 @@ def refine(
     k, d = start.shape
     growth = [math.pow(STEP_GROWTH, i) for i in range(steps.number)]
     moves, counted, precision = [], np.zeros(k), 0.0
+    expect(steps.number)
     for i in range(steps.number):
         part = left.share(growth[i] / sum(growth[i:])) if i + 1 < steps.number else left
         left -= part

@@ -21,6 +21,7 @@ from dpkmeans.methods.lu_shen.zones import Zones, transcript_of
 from dpkmeans.methods.record_count import NotNeeded, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.progress import expect
 
 EXACT_MEANS = Claim("none", ("The exact means of its cells are published.",), arithmetic="floating point")
 
@@ -112,6 +113,8 @@ def iterate(run: Run, update: Update) -> Trajectory:
     """`solve`, step by step."""
     end = Trajectory(run.start)
     before: FloatArray | None = None
+    if not run.engine.released:
+        expect(None if run.stop.until_repeat else len(run.plan))
     for number, budget in enumerate(run.plan, start=1):
         exact = run.engine.cell_statistics(end.centroids, compare_with=before)
         if run.stop.ends(exact):
