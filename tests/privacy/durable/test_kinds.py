@@ -20,6 +20,7 @@ from dpkmeans.core.privacy import Loss, Privacy
 from dpkmeans.core.query import Sensitivity
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import BudgetError, LedgerError, MethodError
+from dpkmeans.privacy.durable.book import Book
 from dpkmeans.privacy.durable.hash_chain import verify
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.durable.terms import Terms
@@ -293,3 +294,23 @@ def test_commands_create_show_and_change_caps_of_either_kind(tmp_path, capsys):
     assert main(["ledger", "create", file, "--dataset", "empty"]) != 0
     assert "--cap is missing" in capsys.readouterr().err
     assert main(["ledger", "verify", file]) == 0
+
+
+@pytest.mark.parametrize("dataset", ["concentrated", "pure"])
+def test_a_spend_takes_no_more_steps_after_hundreds_of_entries(store, dataset):
+    book = Book(sqlite3.connect(store.path), store.path, "ann", None)
+    spend = spend_rho(1e-6) if dataset == "concentrated" else Loss(Epsilon.of(1e-6))
+
+    def steps() -> int:
+        """Instructions of SQLite's own machine for one spend."""
+        counted = []
+        book.connection.set_progress_handler(lambda: counted.append(1), 1)
+        book.charge("spend", dataset, spend, fit="fit", label="step")
+        book.connection.set_progress_handler(None, 0)
+        return len(counted)
+
+    first = steps()
+    for _ in range(500):
+        book.charge("spend", dataset, spend, fit="fit", label="step")
+    assert steps() < 1.5 * first
+    book.connection.close()
