@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -219,3 +221,31 @@ def test_a_request_to_stop_cancels_a_job(session):
         ask.join()
         interrupts.withdraw()
     assert run_job(session, session.sparkContext.parallelize([7], 1).collect, 60.0) == [7], "the session goes on"
+
+
+def kept_files(session):
+    """Names and modes of the files with packed blocks on the executors."""
+
+    def here(_):
+        for folder in os.environ["SPARK_LOCAL_DIRS"].split(","):
+            for path in Path(folder).glob("dpkmeans-blocks-*/*"):
+                yield str(path), stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)
+
+    return set(session.sparkContext.parallelize(range(8), 8).flatMap(here).collect())
+
+
+def test_blocks_stay_in_files_for_their_user_alone_are_made_again_if_gone_and_go_with_the_engine(session, tmp_path):
+    others = kept_files(session)
+    frame = session.createDataFrame(pd.DataFrame(X, columns=list("abc"))).repartition(3)
+    expected = reveal(MemoryEngine.of_records(X, BOX).cell_statistics(X[:5]), why=WHY).integers()
+    for records in (write_parquet(tmp_path, X, [500, 1500]), frame):
+        engine = open_data(records, Spark(session=session)).engine(BOX)
+        for removals in range(4):  # more often than it goes on with files
+            assert np.array_equal(reveal(engine.cell_statistics(X[:5]), why=WHY).integers(), expected)
+            found = kept_files(session) - others
+            assert found or removals > 1
+            assert all(modes == [0o600, 0o700] for _, *modes in found)
+            for path, _, _ in found:
+                os.unlink(path)
+        engine.close()
+        assert kept_files(session) <= others

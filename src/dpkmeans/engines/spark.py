@@ -1,17 +1,20 @@
-"""Records on Spark executors, as an RDD of packed blocks. Partial answers are reduced there with `treeReduce`.
+"""Records on Spark executors, as packed blocks in files of theirs; see `spark_files`. Partial answers come back.
 
 Only centroids and queries go out, and only counts, sums and costs come back. A lost executor's blocks are made again
-from the RDD's lineage.
+from the lineage of the RDD that names the files.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import reduce
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from dpkmeans import interrupts
 from dpkmeans._typing import AnyArray, FloatArray
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.engine import Engine, LloydEnd
@@ -19,6 +22,7 @@ from dpkmeans.core.exact import Exact
 from dpkmeans.core.schema import Schema
 from dpkmeans.data.open import Collection
 from dpkmeans.data.source import Nulls, Source, arrow_batch
+from dpkmeans.engines import spark_files
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
 from dpkmeans.engines.dask import PART_NUMBERS, labels_of, lloyd_there, read_piece
@@ -26,17 +30,20 @@ from dpkmeans.engines.packing import pack_batch
 from dpkmeans.engines.person_shuffle import Failed, Shuffle, spark_blocks, spark_frame, spark_pieces
 from dpkmeans.engines.persons import Door
 from dpkmeans.engines.same_code import same_code
-from dpkmeans.engines.spark_jobs import run_job
+from dpkmeans.engines.spark_files import KeptBlocks, opened
+from dpkmeans.engines.spark_jobs import BlocksGoneError, run_job
 from dpkmeans.engines.waiting import WORKER_TIMEOUT
-from dpkmeans.errors import DataError, DPKMeansError
+from dpkmeans.errors import DataError, DPKMeansError, EngineError
 
 A = TypeVar("A")
 
 _LABELLED = 16  # partitions whose labels come back at once
+_FEW = 32  # partial answers that the driver adds up by itself
+_TRIES = 2  # to go on with files of which one was gone; from then on Spark holds the blocks
 
 
 class SparkEngine(BlockEngine):
-    """Engine over a cached RDD of blocks, in the order of the rows."""
+    """Engine over an RDD of blocks, in the order of the rows, which executors keep in files."""
 
     def __init__(
         self,
@@ -53,7 +60,11 @@ class SparkEngine(BlockEngine):
         super().__init__(bounds, watch)
         self._session = session
         self._worker_timeout = worker_timeout
-        self._rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+        self._name = spark_files.new_name()
+        self._blocks = blocks
+        self._rdd = blocks.mapPartitionsWithIndex(same_code(spark_files.keep(self._name, bounds.n_features)))
+        self._rdd.persist(StorageLevel.MEMORY_AND_DISK)
+        self._gone = 0
         self._on_close = on_close
 
     @classmethod
@@ -113,11 +124,12 @@ class SparkEngine(BlockEngine):
 
     def partition(self, n_blocks: int, key: bytes) -> Iterator[Engine]:
         """The records in disjoint blocks, which stay on the executors; see `RandomPartition`."""
+        self._sizes()
         task = RandomPartition(key, n_blocks, 0, n_blocks)
         d = self.n_features
         parts = min(n_blocks, self._rdd.getNumPartitions())
         blocks = (
-            self._rdd.mapPartitions(same_code(lambda blocks: over_blocks(task, blocks).items()))
+            self._rdd.mapPartitions(same_code(lambda kept: over_blocks(task, opened(kept)).items()))
             .groupByKey(parts, lambda number: number % parts)
             .mapValues(same_code(lambda lists: sorted_block([piece for pieces in lists for piece in pieces], d)))
             .persist()
@@ -129,16 +141,24 @@ class SparkEngine(BlockEngine):
     def label_batches(self, centroids: FloatArray) -> Iterator[AnyArray]:
         """Nearest centroid of each record, partition after partition. Not private; for the data holder's eyes."""
         self._sizes()
-        labels = self._rdd.mapPartitions(same_code(lambda blocks: [labels_of(blocks, centroids)]))
-        partitions = range(labels.getNumPartitions())
+        partitions = range(self._rdd.getNumPartitions())
         for start in partitions[::_LABELLED]:
             lot = list(partitions[start : start + _LABELLED])
-            yield from self._job(lambda lot=lot: labels.context.runJob(labels, list, lot))  # type: ignore[misc]
+
+            def of_lot(labels: Any, lot: list[int] = lot) -> Iterator[AnyArray]:
+                return cast("Iterator[AnyArray]", labels.context.runJob(labels, list, lot))
+
+            yield from self._over(lambda blocks: [labels_of(blocks, centroids)], of_lot, len(partitions))
 
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
+        if self._part_sizes is not None and interrupts.requested() is None:
+            with suppress(EngineError):  # of an executor that is lost the files are gone as well
+                self._job(lambda: self._rdd.foreachPartition(same_code(spark_files.remove(self._name))), 1.0)
+        self._part_sizes = None
         if self._on_close is None:
             self._rdd.unpersist()
+            self._blocks.unpersist()
         else:
             self._on_close()
             self._on_close = None
@@ -157,11 +177,44 @@ class SparkEngine(BlockEngine):
 
     def _run(self, task: Task[A]) -> A:
         self._sizes()
-        partial = self._rdd.mapPartitions(same_code(lambda blocks: [over_blocks(task, blocks)]))
-        return cast(A, self._job(lambda: partial.treeReduce(same_code(task.add))))
+        context, n_tasks = self._session.sparkContext, self._rdd.getNumPartitions()
+        if context.master.startswith("local["):  # one task for each processor finds all files
+            n_tasks = min(n_tasks, context.defaultParallelism)
 
-    def _job(self, job: Callable[[], A]) -> A:
-        return run_job(self._session, job, self._worker_timeout)
+        def added_up(partial: Any) -> A:
+            if n_tasks > _FEW:
+                return cast(A, partial.treeReduce(same_code(task.add)))
+            return reduce(task.add, partial.collect(), task.zero())
+
+        return self._over(lambda blocks: [over_blocks(task, blocks)], added_up, n_tasks)
+
+    def _over(self, function: Callable[[Iterable[Block]], Any], job: Callable[[Any], A], n_tasks: int) -> A:
+        """What a job finds in an RDD of the function's results, one for each task. Blocks that are gone are made again.
+
+        A task that Spark sends to another machine than the one with its file finds none. Where that happens again,
+        Spark holds the blocks itself and moves them to where they are needed.
+        """
+        from pyspark import StorageLevel
+
+        while self._gone < _TRIES:
+            held = self._rdd if n_tasks == self._rdd.getNumPartitions() else self._rdd.coalesce(n_tasks)
+            found = held.mapPartitions(same_code(lambda kept: function(opened(kept))))
+            try:
+                return self._job(lambda found=found: job(found))  # type: ignore[misc]
+            except BlocksGoneError:
+                self._gone += 1
+                self._rdd.unpersist()
+                (self._rdd if self._gone < _TRIES else self._blocks).persist(StorageLevel.MEMORY_AND_DISK)
+        return self._job(lambda: job(self._blocks.mapPartitions(same_code(function))))
+
+    def _job(self, job: Callable[[], A], worker_timeout: float | None = None) -> A:
+        try:
+            return run_job(self._session, job, worker_timeout or self._worker_timeout)
+        except BlocksGoneError:
+            raise
+        except EngineError:
+            self._part_sizes = None  # nothing can be asked any more, nor removed
+            raise
 
 
 class _PartitionEngine(BlockEngine):
@@ -195,13 +248,14 @@ class _PartitionEngine(BlockEngine):
         return cast(A, self._job(lambda: context.runJob(self._blocks, same_code(answer), [self._part]))[0])
 
 
-def _measure(blocks: Iterable[Block | Failed]) -> Iterator[tuple[int, int, DPKMeansError | None]]:
+def _measure(kept: Iterable[KeptBlocks | Failed]) -> Iterator[tuple[int, int, DPKMeansError | None]]:
     part, n = -1, 0
-    for block in blocks:
-        if isinstance(block, Failed):
-            yield part, 0, block.error
+    for one in kept:
+        if isinstance(one, Failed):
+            yield part, 0, one.error
             return
-        part, n = block.part, n + block.n
+        for rows, of_part, _ in one.blocks:
+            part, n = of_part, n + rows
     if part >= 0:
         yield part, n, None
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from dpkmeans import interrupts
+from dpkmeans.engines.spark_files import GONE
 from dpkmeans.engines.waiting import SPENT, Waiting, no_worker
 from dpkmeans.errors import EngineError, WorkerMemoryError, WorkerVersionError
 
@@ -20,7 +21,12 @@ _LOOK_EVERY = 0.25  # seconds between two looks at whether to go on
 _OTHER_CODE = re.compile(r"(worker [\w.:-]{1,100}) runs dpkmeans ([\w.+]{1,30}) with code ([0-9a-f]{16})")
 _NO_CODE = re.compile(r"No module named 'dpkmeans|Can't get attribute '\w+' on <module 'dpkmeans|from 'dpkmeans")
 _KILLED = re.compile(r"Python worker exited unexpectedly|exited with code (137|52)\b|java\.lang\.OutOfMemoryError")
+_GONE = re.compile(re.escape(GONE))
 _WHERE = re.compile(r"\(TID \d+\) \(([\w.:-]{1,100}) executor (\w{1,30})\)")
+
+
+class BlocksGoneError(EngineError):
+    """The packed blocks of an executor are no longer on its disk. They can be made again."""
 
 
 def run_job(session: Any, job: Callable[[], A], worker_timeout: float) -> A:
@@ -70,6 +76,8 @@ def _in_words(error: Exception) -> EngineError:
         return WorkerVersionError.at(*other.groups())
     if _NO_CODE.search(text):
         return WorkerVersionError.unreadable("a Spark executor")
+    if _GONE.search(text):
+        return BlocksGoneError(f"{GONE}, again and again. {SPENT}", hint="Look at who removes files from its disk.")
     where = _WHERE.search(text)
     at = "a Spark executor" if where is None else f"Spark executor {where[2]} at {where[1]}"
     if _KILLED.search(text):
