@@ -23,6 +23,7 @@ from functools import cached_property, partial
 import numpy as np
 from benchmarks.peers import PEERS, Peer, available
 from benchmarks.problems import cube16, data_file, random_problem
+from benchmarks.timing import Allowance
 
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
@@ -287,6 +288,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(PROBLEMS)}; all by default")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--minutes", type=float, help="after so long no new set begins, and what is left out is named")
     parser.add_argument(
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
@@ -308,4 +310,5 @@ if __name__ == "__main__":
     elif given.fresh:
         fresh(given.fresh, secrets.randbits(32) if given.seed is None else given.seed, given.first)
     else:
-        main(given.names or those_here(), given.runs, others_of(given.pure, given.peers))
+        chosen = filter(Allowance(given.minutes).admits, given.names or those_here())
+        main(chosen, given.runs, others_of(given.pure, given.peers))

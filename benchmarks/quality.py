@@ -32,6 +32,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from fresh import METHOD, Judgement, summary
 from problems import Workload, load, those_here
+from timing import Allowance
 
 BASELINES = ("su", "blum", "dwork", "gupt", "privgene", "eugkm", "su-hybrid", "no data")
 RELATED = ("lei", "dp-em")  # with a table of their own
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--baseline-runs", type=int, default=0, help="runs of the baselines; by default --runs")
     parser.add_argument("--slow-runs", type=int, default=0, help="runs of privgene, which is slow")
     parser.add_argument("--leave-out", default="", help="what takes too long, as in privgene@blobs64,privgene@blobs10")
+    parser.add_argument("--minutes", type=float, help="after so long no new set begins, and what is left out is named")
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument(
         "--hard", action="store_true", help="only the default, on sets that are hard for one reason each"
@@ -173,7 +175,8 @@ def main() -> None:
     methods = options.methods.split(",")
     print(f"{'set':9s} {'eps':>4s} {'target':>7s} " + " ".join(f"{m:>9s}" for m in (*methods, "lloyd")))
     rows = []
-    for name in options.sets.split(",") if options.sets else those_here(TARGETS, INSTEAD):
+    sets = options.sets.split(",") if options.sets else those_here(TARGETS, INSTEAD)
+    for name in filter(Allowance(options.minutes).admits, sets):
         w = load(name)
         engine = MemoryEngine.of_records(w.X, w.box)
         best, lloyd = best_lloyd(engine, w)

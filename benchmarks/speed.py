@@ -27,7 +27,7 @@ import speed_parts
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
-from timing import best, measure
+from timing import Allowance, best, measure
 from workloads import REAL, TARGETS, WORKLOADS, records, rows
 
 PARTS = ("workloads", "many", "private", "memory", "threads", "savings", "growth", "scaling")
@@ -111,14 +111,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--diffprivlib-python", type=Path, help="an interpreter that has diffprivlib")
+    parser.add_argument("--minutes", type=float, help="after so long nothing new begins, and what is left out is named")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "workloads": {}}
-    parts = options.parts.split(",")
+    parts, allowance = options.parts.split(","), Allowance(options.minutes)
     if "workloads" in parts:
-        for name in options.only.split(","):
+        for name in filter(allowance.admits, options.only.split(",")):
             results["workloads"][name] = workload(name, options.repeats, options.passes)
     others: dict[str, Callable[[], Any]] = {
         "many": lambda: speed_parts.many_fits(options.repeats),
@@ -130,7 +131,7 @@ def main() -> None:
         "scaling": lambda: speed_parts.scaling(10),
     }
     for part, run in others.items():
-        if part in parts:
+        if part in parts and allowance.admits(part):
             results[part] = run()
             print(f"{part}: {json.dumps(results[part], indent=1)}", flush=True)
     if options.json:

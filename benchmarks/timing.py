@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,21 @@ class Seconds:
 
 
 Timed = Callable[[], Seconds]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How long a benchmark may go on: after so many minutes nothing new begins, and what is left out is named."""
+
+    minutes: float | None
+    began: float = field(default_factory=time.perf_counter)
+
+    def admits(self, what: str) -> bool:
+        """Whether there is time for it."""
+        if self.minutes is None or time.perf_counter() - self.began < 60 * self.minutes:
+            return True
+        print(f"{what} is left out: the {self.minutes:g} minutes are over", file=sys.stderr, flush=True)
+        return False
 
 
 def here(run: Callable[[], Any]) -> Timed:

@@ -83,7 +83,9 @@ def _bar(console: Console, *columns: ProgressColumn, what: str = "", transient: 
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     behind = TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False)
-    with Progress(BarColumn(24), *columns, *behind, console=console, transient=transient) as bar:
+    # Lines on stderr go above the bar. Standard output stays what it is: libraries that are imported meanwhile keep it.
+    shown = BarColumn(24), *columns, *behind
+    with Progress(*shown, console=console, transient=transient, redirect_stdout=False) as bar:
         task = bar.add_task(printable(what), total=None)
 
         def report(done: float, total: float | None, what: str = "") -> None:

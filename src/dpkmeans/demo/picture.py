@@ -57,7 +57,8 @@ def _panel(release: Release, ax: Any) -> None:
         ax.imshow(density, origin="lower", extent=extent, cmap="YlGnBu", vmin=0, interpolation="bilinear")
     _centroids(release, ax)
     for town in TOWNS:
-        ax.annotate(town.name, (town.east, town.north + town.spread + 3), ha="center", weight="bold")
+        place = town.east, town.north + town.spread + 3
+        ax.annotate(town.name, place, ha="center", weight="bold", path_effects=_halo(2.5))
     ax.set(xlim=(0, BOX_KM), ylim=(0, BOX_KM), xlabel="east (km)", ylabel="north (km)")
     ax.tick_params(colors=QUIET)
     for side in ax.spines.values():
@@ -86,4 +87,12 @@ def _centroids(release: Release, ax: Any) -> None:
         for ellipse in ellipses(found, 0, 1, facecolor="#ffffff99", edgecolor=INK, linewidth=1.2, zorder=3):
             ax.add_patch(ellipse)
     places = np.asarray(release.centroids)
-    ax.scatter(places[:, 0], places[:, 1], marker="+", s=40, color=INK, linewidths=1.6, zorder=4)
+    cross = {"marker": "+", "s": 40, "color": INK, "linewidths": 1.6, "zorder": 4}
+    ax.scatter(places[:, 0], places[:, 1], path_effects=_halo(4), **cross)
+
+
+def _halo(width: float) -> list[Any]:
+    """White around what is drawn, so that it can be seen where the density is dark."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=width, foreground="white")]
