@@ -37,10 +37,12 @@ from dpkmeans.methods.dp_em import Components, one_component
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
 from dpkmeans.methods.mixture_moments import Moments
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis.features import outside_halves
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.tree_cells import leaf_counts
 from dpkmeans.synopsis.zoom import cells_a_side, records_in, records_within
 from dpkmeans.synopsis.zoom import rectangles as candidates
+from dpkmeans.synopsis.zoom_cells import Parts
 
 BOXES = [box for name, box in made.BOXES.items() if name != "many"]
 MAX_RECORDS = 6
@@ -133,6 +135,11 @@ def cluster_histograms(rng, box):
     return lambda records: Exact(over_batches(task, [array_batch(records)], "keep"), task.sensitivity)
 
 
+def outside_of_halves(rng, box):
+    query = Parts(box.unit_box, 4)
+    return lambda records: outside_halves(engine_of(records, box).answer(query), query.box)
+
+
 QUESTIONS = {
     "number of records": (
         lambda rng, box: lambda records: engine_of(records, box).count(),
@@ -153,6 +160,9 @@ QUESTIONS = {
     "rings": (asked(made.rings), {"l1", "l2_squared", "linf", "columns"}),
     "a part and its rings": (asked(made.split), {"l1", "l2_squared", "linf", "columns"}),
     "leaves of a squeezed view": (asked(made.squeezed), {"l1", "l2_squared", "linf", "columns", "gap"}),
+    "parts of sides": (asked(made.parts_of_sides), {"l1", "l2_squared", "linf", "gap"}),
+    "records outside halves": (outside_of_halves, {"l1", "l2_squared", "linf", "columns"}),
+    "residuals of some features": (asked(made.of_features), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "records in rectangles": (rectangles, {"linf", "gap"}),
     "records in nested boxes": (nested_boxes, {"linf", "gap"}),
     "histogram for the bounds": (
@@ -356,6 +366,7 @@ DECLARES = {
     "methods/gupt.py",
     "methods/mixture_moments.py",
     "methods/privgene.py",
+    "synopsis/features.py",
     "synopsis/grid_cells.py",
     "synopsis/hyperplane_cells.py",
     "synopsis/residual_queries.py",

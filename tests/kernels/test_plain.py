@@ -94,6 +94,16 @@ def part_arguments(rng, d):
     return tiles, n, lower, lower + rng.random(d), 0.7, np.zeros_like(tiles), np.zeros_like(tiles)
 
 
+def part_of_side_arguments(rng, d):
+    n = int(rng.integers(0, 70))
+    return (
+        tiles_of(rng, n, d),
+        n,
+        rng.random(d) * (rng.random(d) < 0.8),
+        np.zeros((d, int(rng.integers(1, 40))), np.int64),
+    )
+
+
 def halving_arguments(rng, d):
     n, depth = int(rng.integers(0, 70)), int(rng.integers(1, 9))
     box = rng.random(d) * (rng.random(d) < 0.8)
@@ -172,6 +182,7 @@ ARGUMENTS = {
     residual_queries._add_residuals: residual_arguments,
     zoom_cells._add_shells: shell_arguments,
     zoom_cells._add_rings: ring_arguments,
+    zoom_cells._add_parts: part_of_side_arguments,
     view._squeeze: squeeze_arguments,
     view._part: part_arguments,
     tree_cells._add_halvings: halving_arguments,

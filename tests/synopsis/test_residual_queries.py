@@ -12,13 +12,14 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels.simd_f32 import LANES
+from dpkmeans.synopsis.features import OfFeatures
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.settings import RADIUS_EDGES
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
 from dpkmeans.synopsis.view import Split, Squeeze, SqueezedQuery
-from dpkmeans.synopsis.zoom_cells import Rings, Shells
+from dpkmeans.synopsis.zoom_cells import Parts, Rings, Shells
 
 BOXES = {
     "unit": Bounds.of((0, 1), 2),
@@ -131,6 +132,19 @@ def squeezed(rng, box):
     return SqueezedQuery(leaves(rng, Bounds((0.0,) * box.n_features, tuple(squeeze.box.tolist()))), squeeze)
 
 
+def of_features(rng, box):
+    some = np.sort(rng.permutation(box.n_features)[: int(rng.integers(1, box.n_features + 1))])
+    kept = box.unit_box[some]
+    if not kept.any():
+        some, kept = np.arange(box.n_features), box.unit_box
+    corner = Bounds((0.0,) * len(some), tuple((kept / kept.max()).tolist()))
+    return OfFeatures(residuals(rng, corner), some)
+
+
+def parts_of_sides(rng, box):
+    return Parts(box.unit_box, int(rng.choice([4, 32])))
+
+
 QUERIES = {
     "residuals": (residuals, UNIT),
     "grid cells": (grid_cells, 1),
@@ -142,13 +156,14 @@ QUERIES = {
     "rings": (rings, 1),
     "split": (split, 1),
     "squeezed": (squeezed, UNIT),
+    "some features": (of_features, UNIT),
 }
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES)
 def test_no_record_adds_more_than_the_sensitivity_to_one_row_and_nothing_to_others(name, box):
-    """35 · 70 · 6 boxes · 10 queries = 147 000 neighbouring pairs, exactly; `residual_sizes` adds 14 700 below."""
+    """35 · 70 · 6 boxes · 11 queries = 161 700 neighbouring pairs, exactly; `residual_sizes` adds 14 700 below."""
     make, sensitivity = QUERIES[name]
     rng = np.random.default_rng([7, len(name), box.n_features])
     largest = 0

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkmeans._typing import FloatArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.certificate import RecentringStep
 from dpkmeans.core.intervals import Intervals, around, by_deviations, quantile
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.features import longest_sides
 from dpkmeans.synopsis.kmeans import assign, means
 from dpkmeans.synopsis.recentre import extrapolate, shrunk_moves
 from dpkmeans.synopsis.tree import cube_variance
@@ -51,6 +52,7 @@ class _Model:
     points: WeightedPoints
     centroids: FloatArray
     box: FloatArray
+    asked: IntArray  # features that clusters were looked for in; of the others nothing is known
     kind: str
     weight_deviation: float  # of the noise on the count of a cell
     parts: int  # points a cell
@@ -68,24 +70,28 @@ class _Model:
         per_record = {spend.label: float(spend.epsilon) / release.guarantee.unit.records for spend in release.spends}
         label = next((label for label in settings.INTERVAL_SPENDS if label in per_record), "")
         paid = per_record.get(label, 1.0)
-        variance = 2.0 if label.endswith("counts") else cube_variance(d)
-        parts = _parts(kind, len(points.points), d)
+        box = release.bounds.unit_box
+        looked = int(release.parameters.get("features") or d)  # features that clusters were looked for in
+        asked = np.arange(d) if looked == d else longest_sides(box, looked)
+        variance = 2.0 if label.endswith("counts") else cube_variance(looked)
+        parts = _parts(kind, len(points.points), looked)
         deviation = math.sqrt(variance) / paid
         spacing = _spacing(points, parts) * settings.INTERVAL_PLACES
         if kind == "tree":  # on a grid the next point lies along one feature, in a tree along all of them
-            spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(d)
+            spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(looked)
         if kind == "hyperplanes":  # points are noisy means of residuals, clipped to a radius
-            radius = release.bounds.unit_box * settings.INTERVAL_RADIUS
+            radius = box * settings.INTERVAL_RADIUS
             radius = radius if certificate.step is None else certificate.step.bound[0]
             spacing = radius * deviation / np.maximum(points.weights, 1.0)[:, None]
         unit_centroids = release.bounds.clip_unit(release.bounds.unit_of(release.centroids))
         return cls(
             points,
             unit_centroids,
-            release.bounds.unit_box,
+            box,
+            asked,
             kind,
             deviation,
-            parts**d,
+            parts**looked,
             spacing,
             certificate.step,
             per_record.get("re-centring", 1.0),
@@ -103,7 +109,9 @@ class _Model:
             size_squares += (sizes - true_sizes) ** 2
         scale = np.sqrt(squares / settings.INTERVAL_REPETITIONS)
         size_scale = np.sqrt(size_squares / settings.INTERVAL_REPETITIONS)
-        return self._at_least(scale, size_scale)
+        scale, size_scale = self._at_least(scale, size_scale)
+        known = np.isin(np.arange(len(self.box)), self.asked)
+        return np.where(known, scale, np.maximum(scale, self.box)), size_scale
 
     def _repeat(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Centroids (k, d) and sizes (k,) of one more run on the synopsis."""
@@ -120,9 +128,10 @@ class _Model:
         residuals = np.clip((self.points.points - fixed[labels]) / radius[labels], -1.0, 1.0)
         weighted = self.points.weights[:, None] * residuals
         sums = np.stack([np.bincount(labels, weighted[:, j], minlength=k) for j in range(d)], axis=1)
-        noise = rng.gamma(d + 2, size=(k, 1)) * rng.uniform(-1, 1, (k, d + 1)) / self.step_epsilon  # the cube's law
+        asked = len(self.asked)
+        noise = rng.gamma(asked + 2, size=(k, 1)) * rng.uniform(-1, 1, (k, d + 1)) / self.step_epsilon  # the cube's law
         counts = sizes + noise[:, 0]
-        deviation = math.sqrt(cube_variance(d)) / self.step_epsilon
+        deviation = math.sqrt(cube_variance(asked)) / self.step_epsilon
         moved = np.clip(fixed + shrunk_moves(counts, sums + noise[:, 1:], radius, deviation), 0.0, self.box)
         last = extrapolate(noisy, fixed, moved, self.step.extrapolation)
         return np.clip(last, 0.0, self.box), np.maximum(counts, 0.0)
@@ -142,7 +151,7 @@ class _Model:
         """No less than the noise that is known to be there; a cell that does not stand out of it may be anywhere."""
         sizes = np.maximum(assign(self.points, self.centroids)[1], 1e-9)
         if self.step is not None:
-            deviation = math.sqrt(cube_variance(len(self.box))) / self.step_epsilon
+            deviation = math.sqrt(cube_variance(len(self.asked))) / self.step_epsilon
             scale = np.maximum(scale, self.step.bound * deviation / np.maximum(sizes, 1.0)[:, None])
             lost = (self.released < settings.INTERVAL_STEP_CLEAR[self.kind] * deviation)[:, None]
             return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, deviation)

@@ -29,12 +29,13 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.progress import expect, stage
+from dpkmeans.synopsis.features import Narrowed, choose_features, lift
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
-from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import Recentred, extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -100,10 +101,10 @@ class SynopsisMethod:
         end = converge(points, start, engine, self, rng)
         centroids, step, sizes = end.centroids, None, end.sizes
         if plan is not None and plan.recentre_epsilon is not None:
-            radius = self._radius(engine, points, end, plan, ledger=ledger, rng=rng)
-            moved = recentre(engine, end.centroids, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
+            moved = self._recentred(engine, points, end, plan, ledger=ledger, rng=rng)
             centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
-            step = RecentringStep(moved.centroids, radius, plan.extrapolation)
+            step = RecentringStep(moved.centroids, moved.radius, plan.extrapolation)
+        narrow = {} if plan is None or plan.features is None else {"features": len(plan.features)}
         places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
         outcome = Outcome(
             places,
@@ -111,21 +112,28 @@ class SynopsisMethod:
             n_iter=len(end.costs),
             converged=True,
             transcript=end.transcript,
-            parameters={"synopsis": kind, "points": len(points.points), "clusters_with_signal": signal},
+            parameters={"synopsis": kind, "points": len(points.points), "clusters_with_signal": signal, **narrow},
             sizes=sizes,
             certificate=make_certificate(points, end, step, apart),
         )
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
-    def _radius(
+    def _recentred(
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
-    ) -> FloatArray:
-        if plan.radius_epsilon is None or plan.recentre_epsilon is None:
-            return radius_of(points, end, plan.reach, plan.deviations, plan.min_radius)
-        n = float(points.weights.sum())
-        return learn_radius(
-            engine, end.centroids, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng
-        )
+    ) -> Recentred:
+        """The private step, in the features that clusters are looked for in; the others stay where they are."""
+        assert plan.recentre_epsilon is not None
+        features = np.arange(engine.n_features) if plan.features is None else plan.features
+        asked, fixed = Narrowed.of(engine, features), end.centroids[:, features]
+        if plan.radius_epsilon is None:
+            radius = radius_of(points, end, plan.reach, plan.deviations, plan.min_radius)[:, features]
+        else:
+            n = float(points.weights.sum())
+            radius = learn_radius(asked, fixed, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng)
+        moved = recentre(asked, fixed, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
+        centroids, reach = end.centroids.copy(), np.zeros(end.centroids.shape)
+        centroids[:, features], reach[:, features] = moved.centroids, radius
+        return Recentred(centroids, reach, moved.sizes)
 
 
 def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng: Randomness) -> tuple[Built, Plan]:
@@ -137,8 +145,13 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     d = int(np.count_nonzero(engine.bounds.unit_box))
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
-    view, left = View.of(engine), ledger.remaining
-    if method.zoom:
+    features = np.arange(engine.n_features)
+    if method.builder is None:
+        features = choose_features(engine, n_records, k, ledger.remaining, ledger=ledger, rng=rng)
+    fewer = len(features) < engine.n_features
+    view, left = View.of(Narrowed.of(engine, features)), ledger.remaining
+    d = int(np.count_nonzero(engine.bounds.unit_box[features]))
+    if method.zoom and not fewer:  # features are only left out in a box that fits
         first = make_plan(left, n_records, k, d, recentre=method.recentre)
         means = isinstance(first.builder, Hyperplanes)
         expect(1 + first.passes)  # a zoom takes one or a few
@@ -149,9 +162,10 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
         plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
-    plan = replace(plan, min_radius=MIN_RADIUS * view.bounds.longest_side)
+    plan = replace(plan, min_radius=MIN_RADIUS * view.bounds.longest_side, features=features if fewer else None)
     expect(plan.passes)
-    return plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng), plan
+    built = plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng)
+    return lift(built, features, engine.bounds.unit_box), plan
 
 
 def weak_signal(signal: float, n_features: int) -> WeakSignalWarning:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpkmeans._typing import IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.grid import Grid
@@ -31,6 +32,7 @@ class Plan:
     deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well
     min_radius: float = settings.MIN_RADIUS  # in unit coordinates
     extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
+    features: IntArray | None = None  # in which clusters are looked for; None for all
 
     @property
     def passes(self) -> int:

@@ -21,6 +21,18 @@ MIN_TREE_SIGNAL = 80.0  # signal; with 4 features, from here on a tree
 MIN_HYPERPLANE_FEATURES = 16  # features; from here on hyperplanes, with a strong signal
 MIN_ALWAYS_HYPERPLANE_FEATURES = 27  # features; from here on hyperplanes with a weak signal too
 
+# #fewer-features
+TREE_NOISE = 0.02  # of the squared noise of a mean: the mean of a cluster is one of leaves, whose sides are shorter
+CLUSTER_VARIANCE = 0.2  # of clusters around the mean of all, in squared half sides of a box that fits
+LEFT_OUT_VARIANCE = 0.25  # of clusters around the middle of such a side
+WITHIN_VARIANCE = 0.03  # of records around the best centroids
+MIN_KEPT = 0.7  # of all squared sides, in the features that are kept
+CLEARLY_FEWER = 0.5  # of the expected loss with all features; fewer are taken where it is less
+FIT_SIGNAL = 30.0  # N·ε times the share of ε for the question whether the box fits, within the limits below
+MIN_FIT_SHARE, MAX_FIT_SHARE = 0.02, 0.1  # of ε
+MAX_FIT_NOISE = 0.1  # of the records; with a noisier answer nothing is asked
+MIN_OUTSIDE_HALF = 0.12  # of the records outside the fullest half of a side, on average, if the box fits
+
 # #grid
 GRID_FIRST_SHARE = 0.10  # of ε, for the coarse counts
 GRID_FIRST_UNIT = 10.0  # records times ε per coarse cell
@@ -145,6 +157,14 @@ ZOOM_AGAIN_DEVIATION = 0.15  # half sides of the box that was found; with a mean
 MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
 MAX_ZOOMS = 3  # rounds
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
+
+# #uneven-sides
+SIDE_PARTS = 32  # equal parts of a side that are counted
+SIDE_SIGNAL = 100.0  # N·ε over features, times the share of ε for these counts (30 cut clusters off, on 9 of 36 cells)
+MIN_SIDE_SHARE, MAX_SIDE_SHARE = 0.01, 0.04  # of ε; where it would take more, nothing is counted
+SIDE_PRICE = 6.0  # noise scales per halving of a side (with 3, noise alone made one side of 6 seem 8 times as wide)
+UNEVEN = 3.0  # halvings more than in the side that fits best; then a side is cut
+SIDE_SLACK = 2.0  # lengths of the interval that holds most records, which a side is cut to
 
 # #widening
 WIDEN_SIGNAL = 60.0  # N·ε times the share of ε for the counts around a box, within the limits below

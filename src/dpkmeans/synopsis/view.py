@@ -15,7 +15,6 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact
 from dpkmeans.core.query import Query, Sensitivity
@@ -90,13 +89,13 @@ class View:
     Its unit coordinates are those of `bounds`: shifted by its lower corner and divided by its longest side.
     """
 
-    engine: Engine
+    engine: Asked
     bounds: Bounds
     whole: bool
     mean: NoisyMean | None = None
 
     @classmethod
-    def of(cls, engine: Engine) -> View:
+    def of(cls, engine: Asked) -> View:
         """All of the engine's box, in its own unit coordinates."""
         corner = engine.bounds.unit_box
         return cls(engine, Bounds((0.0,) * len(corner), tuple(corner.tolist())), whole=True)
@@ -143,7 +142,7 @@ class View:
 class SqueezedView:
     """All records of an engine in the coordinates of a `squeeze`, whose box is `bounds`; None changes nothing."""
 
-    engine: Engine
+    engine: Asked
     bounds: Bounds
     squeeze: Squeeze | None
 

@@ -1,4 +1,4 @@
-"""Where records are, on many scales: shells of nested boxes, and rings of cells around a box. Proof: proofs/zoom.md."""
+"""Where records are: parts of sides, shells of nested boxes, rings of cells around a box. Proof: proofs/zoom.md."""
 
 from __future__ import annotations
 
@@ -12,6 +12,48 @@ from dpkmeans.core.query import Sensitivity
 from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.tile_reference import points_of
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How many records lie in each of `parts` equal parts of every side of the `box` (d,): d rows, one count in each.
+
+    All records lie in the first part of a side without a width.
+    """
+
+    box: FloatArray
+    parts: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.box), self.parts
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """A count of 1 in every row."""
+        d = len(self.box)
+        return Sensitivity(d, d, 1, 1, (1,) * self.parts)
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        _add_parts(tiles, n, self.box, table)
+
+
+def _add_parts_plain(tiles: Float32Array, n: int, box: FloatArray, table: IntArray) -> None:
+    parts = table.shape[1]
+    for j, x in enumerate(points_of(tiles, n).astype(np.float64).T):
+        place = x / box[j] * parts if box[j] > 0.0 else np.zeros(n)
+        place = np.minimum(np.maximum(place, 0.0), parts - 1.0)
+        table[j] += np.bincount(place.astype(np.int64), minlength=parts)
+
+
+@compiled_or(_add_parts_plain, lambda tiles, *_: 4 * tiles.size)
+def _add_parts(tiles: Float32Array, n: int, box: FloatArray, table: IntArray) -> None:
+    parts = table.shape[1]
+    for t in range(len(tiles)):
+        for w in range(min(LANES, n - t * LANES)):
+            for j in range(len(box)):
+                place = np.float64(tiles[t, j, w]) / box[j] * parts if box[j] > 0.0 else 0.0
+                table[j, np.int64(min(max(place, 0.0), parts - 1.0))] += 1
 
 
 @dataclass(frozen=True)

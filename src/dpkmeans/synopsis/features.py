@@ -1,0 +1,164 @@
+"""Which features clusters are looked for in, where a signal is too weak for all of them. Proof: proofs/features.md.
+
+Noise on a mean grows with the number of features that are summed, in all of them, and features with short sides add
+little to any cost. Which of them are worth their noise follows from an expected loss, computed from the public box, the
+released number of records and ε. Those left out stay in the middle of their side: in a box that fits the records this
+costs little, in one that is many times too wide it would cost more than it gains. So one number is asked for first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dpkmeans._typing import Float32Array, FloatArray, IntArray
+from dpkmeans.core.bounds import Bounds
+from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.exact import Exact, reveal
+from dpkmeans.core.query import Query, Sensitivity
+from dpkmeans.engines.corner_check import add_checked
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.mechanisms import Laplace
+from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.hyperplanes import fewer
+from dpkmeans.synopsis.tree import cube_variance
+from dpkmeans.synopsis.view import Asked, pieces_of
+from dpkmeans.synopsis.weighted_points import Built, Near, WeightedPoints
+from dpkmeans.synopsis.zoom_cells import Parts
+
+
+def choose_features(
+    engine: Asked, records: float, k: int, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness
+) -> IntArray:
+    """The features (s,), rising, to look for clusters in among so many `records`; fewer only in a box that fits."""
+    box, paid = engine.bounds.unit_box, records * float(epsilon)
+    everything = np.arange(len(box))
+    some = worth_their_noise(box, paid, k)
+    if len(some) == len(everything):
+        return everything
+    share = min(max(settings.FIT_SIGNAL / paid, settings.MIN_FIT_SHARE), settings.MAX_FIT_SHARE)
+    if 1 / (share * paid) > settings.MAX_FIT_NOISE:
+        return everything
+    outside = outside_halves(engine.answer(Parts(box, 4)), box)
+    noisy = Laplace(epsilon.share(share)).release(outside, ledger=ledger, rng=rng, label="features: outside halves")
+    part = float(noisy[0, 0]) / (np.count_nonzero(box) * records)
+    return some if part > settings.MIN_OUTSIDE_HALF else everything
+
+
+def worth_their_noise(box: FloatArray, paid: float, k: int) -> IntArray:
+    """The longest sides of a box (d,) that fits, with the least expected loss if N·ε is `paid`; all if none is clear.
+
+    Losses are variances per record, in squared half sides: the noise of the means where clusters are looked for, and
+    the variance of records in other features. With all features, it is the noise of as many means as can be told from
+    it, and the variance of the clusters that cannot.
+    """
+    everything = np.arange(len(box))
+    order = np.argsort(-box, kind="stable")[: np.count_nonzero(box)]
+    d, signal, within = len(order), max(paid / k, 1e-9), settings.WITHIN_VARIANCE
+    if d < settings.MIN_ALWAYS_HYPERPLANE_FEATURES:
+        return everything
+    told = fewer(k, paid / d) if signal < settings.MIN_MEANS_SIGNAL * d else k
+    all_of_them = cube_variance(d) * (told / max(paid, 1e-9)) ** 2 + (1 - told / k) * settings.CLUSTER_VARIANCE
+    kept = np.cumsum(box[order] ** 2) / np.sum(box**2)
+    best, least = everything, settings.CLEARLY_FEWER * (all_of_them + within)
+    for s in range(int(np.searchsorted(kept, settings.MIN_KEPT)) + 1, settings.MIN_ALWAYS_HYPERPLANE_FEATURES):
+        if s >= settings.MIN_HYPERPLANE_FEATURES and signal >= settings.MIN_MEANS_SIGNAL * s:
+            break  # no tree from here on
+        noise = max(settings.TREE_NOISE, 1 / k**2) * cube_variance(s) / signal**2
+        loss = float(kept[s - 1]) * noise + float(1 - kept[s - 1]) * settings.LEFT_OUT_VARIANCE + within
+        if loss < least:
+            best, least = longest_sides(box, s), loss
+    return best
+
+
+def longest_sides(box: FloatArray, s: int) -> IntArray:
+    """The `s` features with the longest sides of the box (d,), rising; of equal ones the first."""
+    return np.sort(np.argsort(-box, kind="stable")[:s])
+
+
+def outside_halves(table: Exact[IntArray], box: FloatArray) -> Exact[IntArray]:
+    """Records outside the fullest of three halves of a side (lower, middle, upper), summed over wide sides, (1, 1).
+
+    From a `table` of the quarters of every side.
+
+    A record more adds 1 to all, and 0 or 1 to the fullest half: the difference rises by 0 or 1 in every feature.
+    """
+    quarters = reveal(table, why="stays exact")[box > 0]
+    halves = quarters[:, :3] + quarters[:, 1:]
+    d = int(np.count_nonzero(box))
+    outside = int((quarters.sum(axis=1) - halves.max(axis=1)).sum())
+    return Exact(np.array([[outside]]), Sensitivity(d, d * d, d, d, (d,), one_row=True))
+
+
+@dataclass(frozen=True)
+class OfFeatures:
+    """`query` about some `features` (s,) of the records, in their unit coordinates."""
+
+    moves: ClassVar[bool] = True  # `query` may be one that moves records, and is checked by itself
+    query: Query
+    features: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.query.shape
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """That of the query: a record is still one record with fewer features."""
+        return self.query.sensitivity
+
+    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
+        for piece, size in pieces_of(tiles, n):
+            add_checked(self.query, np.ascontiguousarray(piece[:, self.features]), size, table)
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """An engine, asked about some `features` (s,) alone. Places are unit coordinates of the engine's box."""
+
+    engine: Asked
+    features: IntArray
+
+    @classmethod
+    def of(cls, engine: Asked, features: IntArray) -> Asked:
+        """The engine itself where all features are asked about."""
+        return engine if len(features) == engine.n_features else cls(engine, features)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The box of these features. If the longest side is one of them, its unit coordinates are the engine's own."""
+        return Bounds((0.0,) * len(self.features), tuple(self.engine.bounds.unit_box[self.features].tolist()))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features that are asked about."""
+        return len(self.features)
+
+    def answer(self, query: Query) -> Exact[IntArray]:
+        """The query's table over all records."""
+        return self.engine.answer(OfFeatures(query, self.features))
+
+
+def lift(built: Built, features: IntArray, box: FloatArray) -> Built:
+    """A synopsis of some `features` as one of all of the `box` (d,): the others lie in the middle of their sides."""
+    if len(features) == len(box):
+        return built
+    cells, near = built.cells, built.near
+    if cells is not None:
+        cells = replace(cells, centers=_with(box / 2, features, cells.centers))
+    if near is not None:
+        deviation = _with(box / math.sqrt(12), features, near.deviation[None])[0]
+        near = Near(deviation, _with(box / 2, features, near.half[None])[0])
+    points = WeightedPoints(_with(box / 2, features, built.points.points), built.points.weights)
+    return replace(built, points=points, cells=cells, near=near)
+
+
+def _with(others: FloatArray, features: IntArray, points: FloatArray) -> FloatArray:
+    """Points (m, s) of `features`, with the same value of `others` (d,) in all other features; (m, d)."""
+    lifted = np.tile(others, (len(points), 1))
+    lifted[:, features] = points
+    return lifted
