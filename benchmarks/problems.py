@@ -121,6 +121,15 @@ def corner() -> Workload:
     return Workload("corner", np.clip(X, 0, 1000), 8, Bounds.of((0.0, 1000.0), 6))
 
 
+def uneven() -> Workload:
+    """Eight clusters in a box whose six sides are 1, 2, 4, ..., 32 times too wide."""
+    rng = np.random.default_rng(11)
+    X = rng.random((8, 6))[rng.integers(8, size=20_000)] + 0.02 * rng.standard_normal((20_000, 6))
+    side, times = np.ptp(X, axis=0), 2.0 ** np.arange(6)
+    low = X.min(axis=0) - rng.random(6) * (times - 1) * side
+    return Workload("uneven", X, 8, Bounds.of((low, low + times * side), 6))
+
+
 def lattice() -> Workload:
     rng = np.random.default_rng(5)
     centers = np.stack(np.meshgrid(np.arange(10), np.arange(10)), -1).reshape(-1, 2) + 0.5
@@ -164,6 +173,7 @@ MADE_UP = {
     "far": lambda: dense_and_far("far", 0.3, 0.02, 3000, 200),
     "denser": lambda: dense_and_far("denser", 0.1, 0.004, 4000, 150),
     "corner": corner,
+    "uneven": uneven,
     "lattice": lattice,
     "7m": seven_million,
     "digits": digits,

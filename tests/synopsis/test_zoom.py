@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dpkmeans.audit.hard_pairs import run_of
-from dpkmeans.audit.replay import replay
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
@@ -18,11 +16,10 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.session import FitRequest
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.posterior import noise_density, posterior_means
 from dpkmeans.synopsis.view import Squeeze, SqueezedQuery, View
-from dpkmeans.synopsis.zoom import Budget, cells_a_side, fullest_intervals, records_in, records_within, rectangles, zoom
+from dpkmeans.synopsis.zoom import Budget, cells_a_side, records_in, records_within, rectangles, zoom
 from dpkmeans.synopsis.zoom_cells import Shells
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
@@ -102,46 +99,6 @@ def test_features_that_are_loose_by_very_different_factors_are_zoomed_in_one_by_
         lower, upper = box.from_unit(np.array(view.bounds.lower)), box.from_unit(np.array(view.bounds.upper))
         assert ((lower <= X) & (upper >= X)).all(axis=1).mean() > 0.9
         assert (upper - lower <= [1.0, 4.0, 2.0]).all()
-
-
-def test_sides_that_are_much_looser_than_others_are_cut_in_many_features():
-    """Of six sides one is tight and two 16 and 32 times too wide, which are cut to twice the records or less."""
-    X = np.random.default_rng(0).random((20_000, 6))
-    box = Bounds.of((0, 2.0 ** np.arange(6)), 6)
-    for seed in range(5):
-        view = zoomed(X, box, seed=seed)
-        lower, upper = box.from_unit(np.array(view.bounds.lower)), box.from_unit(np.array(view.bounds.upper))
-        assert ((lower <= X) & (upper >= X)).all(axis=1).mean() > 0.9
-        assert (upper - lower)[4:].max() <= 2.0
-        assert (upper - lower).max() <= 8.0
-
-
-@pytest.mark.parametrize(("n", "counted"), [(20_000, True), (10_000, False)])
-def test_parts_of_sides_are_counted_only_where_that_costs_little(n, counted):
-    ledger, rng = Ledger(1.0), Randomness.with_seed(0)
-    engine = engine_of(np.random.default_rng(0).random((n, 6)), Bounds.of((0, 1), 6))
-    zoom(View.of(engine), Budget(Epsilon.of(1.0), float(n)), ledger=ledger, rng=rng)
-    spends = {spend.label: float(spend.epsilon) for spend in ledger.spends}
-    assert ("zoom: sides" in spends) == counted
-    assert spends.get("zoom: sides", 0.0) <= 0.04
-
-
-def test_the_fullest_interval_of_a_side_holds_the_records_and_little_else():
-    counts = np.zeros((3, 32), np.int64)
-    counts[0, 5:8], counts[1], counts[2, 31] = 1000, 3000 // 32, 3000
-    begin, end = fullest_intervals(counts, 3000.0, 10.0)
-    assert begin.tolist() == [5, 0, 31]
-    assert end.tolist() == [8, 32, 32]
-
-
-@pytest.mark.parametrize("extra", [0.0, 1e300, 0.3])
-def test_one_record_steers_nothing_but_through_the_noise_where_sides_are_counted(extra):
-    sides = 2.0 ** np.arange(5)
-    X = np.random.default_rng(0).random((500, 5))
-    request = FitRequest(method="synopsis", n_clusters=3, epsilon=40.0, bounds=(0, sides), scale=None, nulls="midpoint")
-    replayed = replay(run_of(request, X), run_of(request, np.vstack([X, extra * sides])), seed=0)
-    assert replayed.holds, replayed.why_not
-    assert "zoom: sides" in {call.label for call in replayed.calls}
 
 
 def test_a_number_of_records_that_is_too_large_does_not_make_a_box_collapse():

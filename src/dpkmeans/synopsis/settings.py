@@ -158,14 +158,6 @@ MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller
 MAX_ZOOMS = 3  # rounds
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
 
-# #uneven-sides
-SIDE_PARTS = 32  # equal parts of a side that are counted
-SIDE_SIGNAL = 100.0  # N·ε over features, times the share of ε for these counts (30 cut clusters off, on 9 of 36 cells)
-MIN_SIDE_SHARE, MAX_SIDE_SHARE = 0.01, 0.04  # of ε; where it would take more, nothing is counted
-SIDE_PRICE = 6.0  # noise scales per halving of a side (with 3, noise alone made one side of 6 seem 8 times as wide)
-UNEVEN = 3.0  # halvings more than in the side that fits best; then a side is cut
-SIDE_SLACK = 2.0  # lengths of the interval that holds most records, which a side is cut to
-
 # #widening
 WIDEN_SIGNAL = 60.0  # N·ε times the share of ε for the counts around a box, within the limits below
 MIN_WIDEN_SHARE, MAX_WIDEN_SHARE = 0.005, 0.025  # of ε

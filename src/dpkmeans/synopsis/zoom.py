@@ -2,7 +2,7 @@
 
 A public box is mostly much wider than the data. A private choice among boxes, by the records that each holds less a
 price for its size, finds one that is not. With few features the candidates are rectangles anywhere in the box; with
-more they are nested around a noisy mean, after sides that are much looser than others were cut.
+more they are nested around a noisy mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpkmeans.synopsis.grid_cells import GridCells, positions
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import NoisyMean, View
-from dpkmeans.synopsis.zoom_cells import Parts, Shells
+from dpkmeans.synopsis.zoom_cells import Shells
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,6 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
         return view
     look = _among_rectangles if wide in settings.RECTANGLES else _around_mean
     before = ledger.remaining
-    if look is _around_mean:
-        view = _evened(view, budget, ledger=ledger, rng=rng)
     limit = settings.MAX_MIDDLE_SHARE if budget.means else settings.MAX_ZOOM_SHARE
     for _ in range(settings.MAX_ZOOMS):
         view, again = look(view, budget, ledger=ledger, rng=rng)
@@ -184,48 +182,7 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
     return Exact(held, Sensitivity(linf=1, gap=1))
 
 
-# -- more features: sides that are looser than others, then nested boxes around the mean -------------------------
-
-
-def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
-    """The whole box without the empty parts of sides that are much looser than others: nested boxes shrink all alike.
-
-    Noisy counts of equal parts of every side say where most records are. A side is cut to twice that interval, so that
-    what lies beside it is kept.
-    """
-    box = view.engine.bounds.unit_box
-    share = settings.SIDE_SIGNAL * len(box) / (budget.n * float(budget.epsilon))
-    if share > settings.MAX_SIDE_SHARE:
-        return view
-    epsilon = budget.epsilon.share(max(share, settings.MIN_SIDE_SHARE))
-    table = view.engine.answer(Parts(box, settings.SIDE_PARTS))
-    noisy = Laplace(epsilon).release(table, ledger=ledger, rng=rng, label="zoom: sides")
-    begin, end = fullest_intervals(noisy, budget.n, len(box) / float(epsilon))
-    wide = box > 0
-    halvings = log2(settings.SIDE_PARTS / (end - begin))
-    loose = wide & (halvings >= halvings[wide].min() + settings.UNEVEN)
-    if not loose.any():
-        return view
-    middle, half = (begin + end) / 2, settings.SIDE_SLACK * (end - begin) / 2
-    lower = np.where(loose, np.maximum(middle - half, 0.0) / settings.SIDE_PARTS * box, 0.0)
-    upper = np.where(loose, np.minimum(middle + half, settings.SIDE_PARTS) / settings.SIDE_PARTS * box, box)
-    return view.part(lower, upper)
-
-
-def fullest_intervals(noisy: IntArray, n: float, scale: float) -> tuple[IntArray, IntArray]:
-    """First and one past the last part of an interval of each side that holds many of `n` records for its length, (d,).
-
-    `noisy` (d, m) are counts with noise of this `scale`. A side has as many records as the others, so what its counts
-    have too many or too few is noise, and is shared among all of its parts.
-    """
-    d, parts = noisy.shape
-    first, last = np.triu_indices(parts + 1, 1)
-    length = last - first
-    below = np.concatenate([np.zeros((d, 1), np.int64), np.cumsum(noisy, axis=1)], axis=1)
-    held = below[:, last] - below[:, first] - (below[:, -1:] - n) * (length / parts)
-    price = settings.SIDE_PRICE * scale + settings.ZOOM_LOSS * n
-    best = np.argmax(held - price * log2(length.astype(np.float64)), axis=1)
-    return first[best], last[best]
+# -- more features: nested boxes around the mean ------------------------------------------------------------------
 
 
 def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
