@@ -58,26 +58,10 @@ class Estimate:
         return {"value": self.value, "lower": self.lower, "upper": self.upper}
 
 
-@dataclass(frozen=True, repr=False)
-class Quality:
-    """How well released centroids fit the records: noisy `cost`, simplified `silhouette`, and number of `records`.
+class Answer:
+    """What every answer says of its `basis`."""
 
-    The cost is in squared units of the data, or of its scale; a distance of more than `radius` counts as `radius`, and
-    `beyond` says how many records have one. The silhouette is the mean over records of 1 - (distance to the nearest
-    centroid)/(distance to the next), from 0 to 1. With persons as the unit, records are those that count.
-
-    Guarantee: `guarantee`, for the answer alone; the release has its own, and both add up.
-    Source: proofs/evaluation.md.
-    """
-
-    cost: Estimate
-    silhouette: Estimate
-    records: Estimate
-    beyond: Estimate
-    radius: float
     basis: Basis
-    identity: Identity | None = None
-    level: float = LEVEL
 
     @property
     def guarantee(self) -> Guarantee:
@@ -97,6 +81,28 @@ class Quality:
     def summary(self) -> str:
         """The guarantee in one sentence."""
         return self.basis.cost.statement(self.guarantee)
+
+
+@dataclass(frozen=True, repr=False)
+class Quality(Answer):
+    """How well released centroids fit the records: noisy `cost`, simplified `silhouette`, and number of `records`.
+
+    The cost is in squared units of the data, or of its scale; a distance of more than `radius` counts as `radius`, and
+    `beyond` says how many records have one. The silhouette is the mean over records of 1 - (distance to the nearest
+    centroid)/(distance to the next), from 0 to 1. With persons as the unit, records are those that count.
+
+    Guarantee: `guarantee`, for the answer alone; the release has its own, and both add up.
+    Source: proofs/evaluation.md.
+    """
+
+    cost: Estimate
+    silhouette: Estimate
+    records: Estimate
+    beyond: Estimate
+    radius: float
+    basis: Basis
+    identity: Identity | None = None
+    level: float = LEVEL
 
     def rows(self) -> list[tuple[str, str]]:
         """What is answered, as texts: name and value."""
@@ -159,7 +165,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Profile:
+class Profile(Answer):
     """Noisy histograms of columns within the clusters of a release, by the name of the column.
 
     Guarantee: `guarantee`, for the answer alone; the release has its own, and both add up.
@@ -173,25 +179,6 @@ class Profile:
 
     def __getitem__(self, column: str) -> Histogram:
         return self.columns[column]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed for the answer alone."""
-        return self.basis.guarantee
-
-    @property
-    def file_version(self) -> int:
-        """The version of the format of `to_dict`."""
-        return VERSION
-
-    @property
-    def epsilon_spent(self) -> float | None:
-        """What the answer has cost."""
-        return self.basis.cost.epsilon
-
-    def summary(self) -> str:
-        """The guarantee in one sentence."""
-        return self.basis.cost.statement(self.guarantee)
 
     def to_frame(self, column: str) -> Any:
         """The noisy numbers of one column as a pandas frame, with a row per cluster and a column per bin."""
