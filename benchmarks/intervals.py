@@ -2,8 +2,8 @@
 
 Run with `python benchmarks/intervals.py --fits 300 --keep FILE`, or a part of it: `--sets s1,house --epsilons 0.1,1`.
 Every fit has new noise, and is a line of the file: a run that was stopped goes on, and `--fits 0` shows what there is.
-`--choose 150` shows, on random problems of the public seed, by how much the factors in `synopsis/settings.py` would
-have to change there. docs/uncertainty.md says where they come from.
+`--choose 132 --fits 10` shows, on random problems of the public seed, the coverage, and by how much the factors in
+`synopsis/settings.py` would have to change there. docs/uncertainty.md says where they come from.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from problems import PUBLIC_SEED, Workload, load, random_problem
 
 SETS = "s1,house,adult6,lifesci,far,unequal"
 EPSILONS = "0.1,0.5,1.0"
-MAX_NUMBERS = 150_000  # of a random problem, records times features
+MAX_NUMBERS, MAX_FEATURES, MAX_CLUSTERS, MIN_RECORDS = 60_000, 12, 20, 1000  # of random problems that are chosen on
+LEAST = 0.93  # coverage that is wanted at least
 
 
 def fit(engine: MemoryEngine, k: int, epsilon: float) -> Release:
@@ -92,11 +93,11 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def choose(problems: int, fits: int) -> None:
-    """For random problems, by how much the margins would have to grow to hold 95 % of the coordinates, of the sizes."""
-    found: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    """For random problems, the coverage, and by how much margins would have to grow to hold 95 % of their values."""
+    found: dict[tuple[str, bool], list[tuple[float, ...]]] = {}
     for number in range(problems):
-        w = random_problem(PUBLIC_SEED, number)
-        if w.X.size > MAX_NUMBERS:
+        w = random_problem(PUBLIC_SEED, number, features=(1, MAX_FEATURES), most_numbers=MAX_NUMBERS)
+        if w.X.size > MAX_NUMBERS or w.k > MAX_CLUSTERS or len(w.X) < MIN_RECORDS:
             continue
         engine = MemoryEngine.of_records(w.X, w.box, n_threads=1)
         for epsilon in map(float, EPSILONS.split(",")):
@@ -105,19 +106,26 @@ def choose(problems: int, fits: int) -> None:
             needed, size_needed = [], []
             for _ in range(fits):
                 release = fit(engine, w.k, epsilon)
-                (means, sizes), at = exact(engine, release), release.intervals(0.95)
-                half, size_half = (at.upper - at.lower) / 2, (at.size_upper - at.size_lower) / 2
-                z = np.abs(release.centroids - means) / np.maximum(half, 1e-12)
+                (means, sizes), at, c = exact(engine, release), release.intervals(0.95), release.centroids
+                half = np.where(means > c, at.upper - c, c - at.lower)
+                n = np.array(release.sizes)
+                size_half = np.where(sizes > n, at.size_upper - n, n - at.size_lower)
+                z = np.abs(c - means) / np.maximum(half, 1e-12)
                 needed.append(z[~np.isnan(z)])
-                size_needed.append(np.abs(np.array(release.sizes) - sizes) / np.maximum(size_half, 1e-12))
+                size_needed.append(np.abs(n - sizes) / np.maximum(size_half, 1e-12))
             kind = str(release.parameters["synopsis"]), release.certificate.step is not None
-            pair = tuple(float(np.quantile(np.concatenate(n), 0.95)) for n in (needed, size_needed))
-            found.setdefault(kind, []).append(pair)
+            both = np.concatenate(needed), np.concatenate(size_needed)
+            row = *(float((z <= 1).mean()) for z in both), *(float(np.quantile(z, 0.95)) for z in both)
+            found.setdefault(kind, []).append(row)
             shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}, epsilon {epsilon:g}"
-            print(f"  {w.name}: {shape}, {kind[0]}{', re-centred' * kind[1]}: {pair[0]:.2f} {pair[1]:.2f}", flush=True)
-    for kind, pairs in sorted(found.items()):
-        middle = np.median(np.array(pairs), axis=0)
-        print(f"{kind[0]}{', re-centred' * kind[1]}: {len(pairs)} cells, medians {middle[0]:.2f} and {middle[1]:.2f}")
+            print(f"  {w.name}: {shape}, {kind[0]}{', re-centred' * kind[1]}: " + " ".join(f"{x:.2f}" for x in row))
+    for kind, rows in sorted(found.items()):
+        cells, low = np.array(rows), (np.array(rows)[:, :2] < LEAST).mean(axis=0)
+        print(
+            f"{kind[0]}{', re-centred' * kind[1]}: {len(cells)} cells; coordinates and sizes: mean coverage "
+            f"{cells[:, 0].mean():.3f} and {cells[:, 1].mean():.3f}, below {LEAST} in {low[0]:.0%} and {low[1]:.0%}; "
+            f"needed, of the margins: {np.median(cells[:, 2]):.2f} and {np.median(cells[:, 3]):.2f} in the median"
+        )
 
 
 def main() -> None:

@@ -76,6 +76,30 @@ def test_a_re_centred_cluster_that_does_not_stand_out_of_its_noise_may_be_anywhe
     assert np.array_equal(lost.upper[1:], clear.upper[1:])
 
 
+def test_an_interval_is_as_wide_as_the_step_on_the_records_shows_the_synopsis_to_be_off(release):
+    step, here = release.certificate.step, release.intervals()
+    moved = replace(step, moved_to=step.moved_to + np.array([[0.05, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    found = replace(release, certificate=replace(release.certificate, step=moved), identity=None).intervals()
+    wider = (found.upper - found.lower) - (here.upper - here.lower)
+    assert wider[0, 0] > 3.0  # in units of the data, of which the box has 100 a side
+    assert np.abs(wider.ravel()[1:]).max() < 1e-9
+    sizes = replace(release, sizes=(release.sizes[0] - 300.0, *release.sizes[1:]), identity=None).intervals()
+    assert sizes.size_upper[0] > here.size_lower[0]
+    assert np.array_equal(sizes.size_upper[1:], here.size_upper[1:])
+
+
+def test_an_interval_reaches_to_where_clipping_drew_the_mean_from(release):
+    certificate, places = release.certificate, release.certificate.points.copy()
+    mine = np.argmin(((places[:, None] - certificate.fixed_point) ** 2).sum(axis=2), axis=1) == 0
+    radius, middle = certificate.step.bound[0, 0], certificate.fixed_point[0, 0]
+    far = mine & (places[:, 0] > middle + 0.4 * radius)
+    assert far.any()
+    places[far, 0] = middle + 1.4 * radius
+    skewed = replace(release, certificate=replace(certificate, points=places), identity=None)
+    found, at = skewed.intervals(), skewed.centroids
+    assert found.upper[0, 0] - at[0, 0] > 1.1 * (at[0, 0] - found.lower[0, 0])
+
+
 def test_less_noise_gives_narrower_intervals_and_rows_of_persons_wider_ones():
     X = records()
     width = [np.median(r.upper - r.lower) for r in (fit(X, 3, epsilon=e).release_.intervals() for e in (0.5, 5.0))]

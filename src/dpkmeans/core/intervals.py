@@ -39,13 +39,18 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def around(release: Release, level: float, margin: FloatArray, size_margin: FloatArray) -> Intervals:
-    """Intervals with these margins, (k, d) and (k,), cut off at the box and at no records."""
-    sizes = np.asarray(release.sizes, np.float64)
+def around(
+    release: Release, level: float, margin: FloatArray, size_margin: FloatArray, beyond: FloatArray | float = 0.0
+) -> Intervals:
+    """Intervals with these margins, (k, d) and (k,), cut off at the box and at no records.
+
+    Where `beyond` (k, d) is positive, the upper end lies so much farther out; where it is negative, the lower one.
+    """
+    at, box, sizes = release.centroids, release.bounds, np.asarray(release.sizes, np.float64)
     return Intervals(
         float(level),
-        np.maximum(release.centroids - margin, np.minimum(release.bounds.lower, release.centroids)),
-        np.minimum(release.centroids + margin, np.maximum(release.bounds.upper, release.centroids)),
+        np.maximum(at - margin + np.minimum(beyond, 0.0), np.minimum(box.lower, at)),
+        np.minimum(at + margin + np.maximum(beyond, 0.0), np.maximum(box.upper, at)),
         np.maximum(sizes - size_margin, 0.0),
         np.maximum(sizes + size_margin, 0.0),
     )

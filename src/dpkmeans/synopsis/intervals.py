@@ -2,8 +2,8 @@
 
 The synopsis stands for the records, and noise of the known laws is drawn anew: on the weights and places of its points,
 then, after Lloyd's algorithm, in the re-centring step. What that leaves between the centroids and the means of their
-cells is a scale; how many scales hold 95 % was chosen on random problems (docs/uncertainty.md). Post-processing: no
-record is looked at, and nothing is spent.
+cells, together with what the release shows of the gap between synopsis and records, is a scale; how many scales hold
+95 % was chosen on random problems (docs/uncertainty.md). Post-processing: no record is looked at, and nothing is spent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     scale, size_scale = model.scales()
     factor, size_factor = model.factors()
     wider = quantile(level) / quantile(0.95)  # the level that the factors are for
-    return around(release, level, wider * factor * scale * release.bounds.unit, wider * size_factor * size_scale)
+    margin, size_margin = wider * factor * scale * release.bounds.unit, wider * size_factor * size_scale
+    return around(release, level, margin, size_margin, model.clipped() * release.bounds.unit)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class _Model:
     kind: str
     weight_deviation: float  # of the noise on the count of a cell
     parts: int  # points a cell
+    side: FloatArray  # (m, 1): about the side of a cell at each point
     spacing: FloatArray  # (m, 1) or (m, d): how far apart places are in which a point may lie
+    fixed: FloatArray  # (k, d): where the step on the records began
     step: RecentringStep | None
     step_epsilon: float
     released: FloatArray  # sizes (k,)
@@ -76,7 +79,8 @@ class _Model:
         variance = 2.0 if label.endswith("counts") else cube_variance(looked)
         parts = _parts(kind, len(points.points), looked)
         deviation = math.sqrt(variance) / paid
-        spacing = _spacing(points, parts) * settings.INTERVAL_PLACES
+        side = _spacing(points, parts)
+        spacing = side * settings.INTERVAL_PLACES
         if kind == "tree":  # on a grid the next point lies along one feature, in a tree along all of them
             spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(looked)
         if kind == "hyperplanes":  # points are noisy means of residuals, clipped to a radius
@@ -92,11 +96,18 @@ class _Model:
             kind,
             deviation,
             parts**looked,
+            side,
             spacing,
+            certificate.fixed_point,
             certificate.step,
             per_record.get("re-centring", 1.0),
             np.asarray(release.sizes, np.float64),
         )
+
+    @property
+    def _step_deviation(self) -> float:
+        """Of the noise on each count and sum of the step on the records."""
+        return math.sqrt(cube_variance(len(self.asked))) / self.step_epsilon
 
     def scales(self) -> tuple[FloatArray, FloatArray]:
         """Root mean squares over the repetitions: of centroid - mean (k, d), and of released - true size (k,)."""
@@ -109,7 +120,7 @@ class _Model:
             size_squares += (sizes - true_sizes) ** 2
         scale = np.sqrt(squares / settings.INTERVAL_REPETITIONS)
         size_scale = np.sqrt(size_squares / settings.INTERVAL_REPETITIONS)
-        scale, size_scale = self._at_least(scale, size_scale)
+        scale, size_scale = self._with_gap(*self._at_least(scale, size_scale))
         known = np.isin(np.arange(len(self.box)), self.asked)
         return np.where(known, scale, np.maximum(scale, self.box)), size_scale
 
@@ -126,13 +137,12 @@ class _Model:
         radius, (k, d) = np.maximum(self.step.bound, settings.INTERVAL_REST), fixed.shape
         labels, sizes = assign(self.points, fixed)
         residuals = np.clip((self.points.points - fixed[labels]) / radius[labels], -1.0, 1.0)
-        weighted = self.points.weights[:, None] * residuals
-        sums = np.stack([np.bincount(labels, weighted[:, j], minlength=k) for j in range(d)], axis=1)
-        asked = len(self.asked)
-        noise = rng.gamma(asked + 2, size=(k, 1)) * rng.uniform(-1, 1, (k, d + 1)) / self.step_epsilon  # the cube's law
+        sums = self._sums(labels, residuals)
+        gammas = rng.gamma(len(self.asked) + 2, size=(k, 1))
+        noise = gammas * rng.uniform(-1, 1, (k, d + 1)) / self.step_epsilon  # the cube's law
         counts = sizes + noise[:, 0]
-        deviation = math.sqrt(cube_variance(asked)) / self.step_epsilon
-        moved = np.clip(fixed + shrunk_moves(counts, sums + noise[:, 1:], radius, deviation), 0.0, self.box)
+        moves = shrunk_moves(counts, sums + noise[:, 1:], radius, self._step_deviation)
+        moved = np.clip(fixed + moves, 0.0, self.box)
         last = extrapolate(noisy, fixed, moved, self.step.extrapolation)
         return np.clip(last, 0.0, self.box), np.maximum(counts, 0.0)
 
@@ -151,12 +161,52 @@ class _Model:
         """No less than the noise that is known to be there; a cell that does not stand out of it may be anywhere."""
         sizes = np.maximum(assign(self.points, self.centroids)[1], 1e-9)
         if self.step is not None:
-            deviation = math.sqrt(cube_variance(len(self.asked))) / self.step_epsilon
+            deviation = self._step_deviation
             scale = np.maximum(scale, self.step.bound * deviation / np.maximum(sizes, 1.0)[:, None])
             lost = (self.released < settings.INTERVAL_STEP_CLEAR[self.kind] * deviation)[:, None]
             return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, deviation)
+        if self.kind == "hyperplanes":  # a point is itself a noisy mean
+            known = settings.INTERVAL_RADIUS * self.weight_deviation / np.maximum(sizes, 1.0)
+            scale = np.maximum(scale, self.box * known[:, None])
         lost = (sizes < settings.INTERVAL_CLEAR * self.weight_deviation)[:, None]
         return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, self.weight_deviation)
+
+    def _with_gap(self, scale: FloatArray, size_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """With what the release shows of how far the synopsis is from the records.
+
+        That is how far the step on the records moved the centroids, and the difference between what the synopsis and
+        the step say of a size; beside them a part of the spread of a cell, less with more signal. Small cells have
+        wider scales. Without a step it is a part of the side of a cell of the synopsis.
+        """
+        labels, sizes = assign(self.points, self.centroids)
+        held = np.maximum(sizes, 1e-9)[:, None]
+        if self.step is None:
+            sides = np.bincount(labels, self.points.weights * self.side[:, 0], minlength=len(sizes))[:, None] / held
+            return np.hypot(scale, settings.INTERVAL_SIDE * np.where(self.box > 0, sides, 0.0)), size_scale
+        moves = settings.INTERVAL_MOVE * (self.step.moved_to - self.fixed)
+        spread = np.sqrt(self._sums(labels, (self.points.points - self.centroids[labels]) ** 2) / held)
+        clear = float(self.points.weights.sum()) / (len(sizes) * self._step_deviation)
+        share = settings.INTERVAL_SPREAD * min(math.sqrt(settings.INTERVAL_SIGNAL[self.kind] / max(clear, 1e-9)), 1.0)
+        small = 1 + settings.INTERVAL_SMALL[self.kind] / np.maximum(self.released / self._step_deviation, 1.0)
+        scale = np.hypot(np.hypot(scale, moves), share * spread) * small[:, None]
+        return scale, np.hypot(size_scale, sizes - self.released)
+
+    def clipped(self) -> FloatArray:
+        """What the step on the records cut off the means, as the synopsis shows it, (k, d): an interval reaches there.
+
+        Clipping draws a mean towards the denser side of its cell.
+        """
+        if self.step is None:
+            return np.zeros_like(self.centroids)
+        labels, sizes = assign(self.points, self.fixed)
+        away = self.points.points - self.fixed[labels]
+        radius = self.step.bound[labels]
+        return self._sums(labels, away - np.clip(away, -radius, radius)) / np.maximum(sizes, 1e-9)[:, None]
+
+    def _sums(self, labels: IntArray, values: FloatArray) -> FloatArray:
+        """Sums of `values` (m, d) by weight, over the points of each cell, (k, d)."""
+        weighted, k = self.points.weights[:, None] * values, len(self.centroids)
+        return np.stack([np.bincount(labels, column, minlength=k) for column in weighted.T], axis=1)
 
     def factors(self) -> tuple[float, float]:
         """Scales that hold 95 % of what was seen on random problems: for coordinates, and for sizes."""

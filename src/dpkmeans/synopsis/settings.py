@@ -203,11 +203,16 @@ INTERVAL_WEIGHTS = 1.5  # times the noise of counts (1 left the scales of weak s
 INTERVAL_PLACES = 1.5  # sides of a cell in which a point may lie (0.5 and 1 left them 2 and 1.5 times too small)
 INTERVAL_TREE_PLACES = 2.0  # over √d: the same in a tree
 INTERVAL_CLEAR = 1.0  # deviations of a count, below which a cell may be anywhere
-INTERVAL_STEP_CLEAR = {"grid": 2.5, "tree": 1.0, "hyperplanes": 1.0}  # the same after a re-centring step (199 fits)
+INTERVAL_STEP_CLEAR = {"grid": 4.0, "tree": 1.0, "hyperplanes": 1.0}  # the same after a step (2.5 to 4 needed 4 times)
+INTERVAL_SMALL = {"grid": 3.0, "tree": 1.0, "hyperplanes": 0.0}  # times noise/size, by which a small cell's is wider
 INTERVAL_RADIUS = 0.25  # of the unit box; to which residuals were clipped where the release does not say it
-INTERVAL_STEP_FACTORS = {"grid": (2.4, 2.9), "tree": (2.1, 2.6), "hyperplanes": (3.6, 2.9)}  # coordinates, sizes
-INTERVAL_FACTORS = {"tree": (1.6, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
-INTERVAL_GRID_FACTORS = ((2.3, -0.45, 0.4), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
+INTERVAL_MOVE = 0.5  # of the move of the step, in a scale (0.3 to 1 alike on 76 cells of grids)
+INTERVAL_SPREAD = 0.05  # of the deviation of a cell, in a scale after a step (0.02 to 0.1)
+INTERVAL_SIGNAL = {"grid": 300.0, "tree": 30.0, "hyperplanes": 30.0}  # records a cell over noise; from there as 1/√
+INTERVAL_SIDE = 0.2  # of the side of a cell, in a scale without a step (0.05 to 0.6)
+INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.15, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
+INTERVAL_FACTORS = {"tree": (1.15, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
+INTERVAL_GRID_FACTORS = ((1.7, -0.25, 0.0), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
 
 # #centroids-to-spare
 PAD_GAIN = 1.2  # the largest of m normal numbers squared is about 1.2 ln m on average, m from 5 to 100
