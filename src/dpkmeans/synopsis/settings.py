@@ -210,7 +210,7 @@ INTERVAL_MOVE = 0.5  # of the move of the step, in a scale (0.3 to 1 alike on 76
 INTERVAL_SPREAD = 0.05  # of the deviation of a cell, in a scale after a step (0.02 to 0.1)
 INTERVAL_SIGNAL = {"grid": 300.0, "tree": 30.0, "hyperplanes": 30.0}  # records a cell over noise; from there as 1/√
 INTERVAL_SIDE = 0.2  # of the side of a cell, in a scale without a step (0.05 to 0.6)
-INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.15, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
+INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.25, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
 INTERVAL_FACTORS = {"tree": (1.15, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((1.7, -0.25, 0.0), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
 
