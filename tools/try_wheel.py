@@ -37,6 +37,8 @@ COMMANDS = (
     "show model.json --verify",
     "show model.json --registry",
     "predict model.json visits.csv --out clusters.csv",
+    "quality model.json visits.csv --epsilon 0.1",
+    "profile model.json visits.csv --columns east --epsilon 0.1",
     "report model.json --out report.html --page explore.html",
     "synopsis visits.csv --epsilon 1 --bounds east=0:100,north=0:100 --out synopsis.json",
     "explore synopsis.json --k 2:4",
@@ -55,7 +57,7 @@ COMMANDS = (
 )
 FILES = {"schema", "fit", "predict", "report", "synopsis", "bench", "key"}
 """Commands that read files, draw or sign: a plain installation asks once for `dpkmeans[all]`."""
-MADE_BY_FIT = ("show", "explore", "predict", "ledger sign")
+MADE_BY_FIT = ("show", "explore", "predict", "quality", "profile", "ledger sign")
 MEGABYTE = 1e6
 
 
