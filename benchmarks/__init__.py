@@ -1,0 +1,1 @@
+"""Speed, quality, scale and faults, measured; `make help` names the targets."""
