@@ -19,9 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from benchmarks.chaos.fault import Tally
 
 import dpkmeans
+from benchmarks.chaos.fault import Tally
 from dpkmeans import DPKMeans, DurableLedger
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.release import Release

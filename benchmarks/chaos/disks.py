@@ -12,8 +12,8 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from benchmarks.chaos.fault import Fault, Outcome, Tally
 
+from benchmarks.chaos.fault import Fault, Outcome, Tally
 from dpkmeans import DurableLedger, session
 from dpkmeans.cli.main import main
 from dpkmeans.core.release import Release

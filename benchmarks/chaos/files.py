@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.chaos.fault import Fault, Outcome, Tally
 from fuzz.targets import MUTATIONS, TARGETS, mutate_bytes, seeds
 from pyarrow import parquet
 
+from benchmarks.chaos.fault import Fault, Outcome, Tally
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.data.open import open_records
 from dpkmeans.data.source import Files

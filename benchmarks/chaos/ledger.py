@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.chaos.fault import Fault, Outcome, Tally
-
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.errors import DPKMeansError, LedgerError
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry, verify

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.chaos.fault import Fault, Outcome, Tally
 
 COMMAND = "import sys; from dpkmeans.cli.main import main; sys.exit(main())"

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.chaos.clusters import why_no_dask, why_no_spark
 from benchmarks.chaos.fault import Fault, Outcome, Tally
-
 from dpkmeans import DurableLedger
 
 SOON = 5.0  # seconds
