@@ -127,9 +127,12 @@ def versions(kept: dict[Piece, Content], missing: list[Piece]) -> str:
     now = code_here().digest
     unfinished = dict.fromkeys(piece.table for piece in missing)
     told = [f"the whole table of {TITLES.get(table, table)}" for table in unfinished]
-    for table in dict.fromkeys(piece.table for piece in kept):
-        rows = [f"`{piece.name}`" for piece, content in kept.items() if piece.table == table and content["code"] != now]
-        if rows and table not in unfinished:
+    for table in dict.fromkeys(piece.table for piece in kept if piece.table not in unfinished):
+        codes = {piece.name: content["code"] for piece, content in kept.items() if piece.table == table}
+        rows = [f"`{name}`" for name, code in codes.items() if code != now]
+        if len(rows) == len(codes):
+            told.append(f"the whole table of {TITLES.get(table, table)}")
+        elif rows:
             told.append(f"in {TITLES.get(table, table)}: {', '.join(rows)}")
     if not told:
         return "All tables were made by one version of the code.\n"
