@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+
 from benchmarks.peers import PEERS, Peer, available
 from benchmarks.problems import cube16, data_file, random_problem
 from benchmarks.timing import Allowance
-
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
