@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from dpkmeans import DPKMeans, DurableLedger, interrupts
 from dpkmeans.cli.main import main
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.data.source import Files
+from dpkmeans.engines import config
 from dpkmeans.errors import EngineError, FileError, LedgerError
 from dpkmeans.privacy.randomness import SecureNoise
 from dpkmeans.storage.json_files import write_text
@@ -124,6 +126,35 @@ def test_a_streamed_fit_ends_and_leaves_no_records_though_its_threads_never_do(t
     assert errors.splitlines()[-1] == "error: terminated. What was spent before stays spent."
     assert len(records) == 1
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+BUSY = """
+import subprocess, sys, time
+from dpkmeans.cli.signals import watched
+with watched(to_the_end=True):
+    subprocess.Popen([sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"])
+    time.sleep(600)
+"""
+
+
+def test_a_command_that_meets_no_request_takes_with_it_what_it_has_started():
+    """As the Java of Spark, which may not notice by itself. What it has started holds the pipe open."""
+    child = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "started\n"
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=100)
+    assert child.returncode == 143
+
+
+def test_the_command_starts_spark_where_it_takes_no_signals(monkeypatch):
+    class Builder:
+        def getOrCreate(self) -> bool:
+            return threading.current_thread() is threading.main_thread()
+
+    assert config._started(Builder())
+    monkeypatch.setattr(interrupts, "is_process_ours", lambda: True)
+    assert not config._started(Builder())
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from dpkmeans import interrupts
 from dpkmeans.storage.temporary import remove_all
@@ -70,11 +71,27 @@ def _watch(reader: int) -> None:
                 interrupts.request(number)
 
 
+def _children() -> set[int]:
+    """Dask workers and the Java of Spark that this process has started, if it is the command and nothing else.
+
+    Java would end by itself with our end of its pipe, but not if its folder goes while it is starting.
+    """
+    found: set[int] = set()
+    if "multiprocessing" in sys.modules:
+        found |= {child.pid for child in sys.modules["multiprocessing"].active_children()}
+    if interrupts.is_process_ours():
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError, ValueError):
+                parent = int(status.read_text().rpartition(")")[2].split()[1])
+                found |= {int(status.parent.name)} if parent == os.getpid() else set()
+    return found
+
+
 def _end(number: int) -> None:
     """End the process without unwinding. The ledger is as after a crash: what was reserved counts as spent."""
-    if "multiprocessing" in sys.modules:  # Dask workers that were started here
-        for child in sys.modules["multiprocessing"].active_children():
-            child.kill()
+    for child in _children():
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
     remove_all()
     cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a spinner had hidden it
     os.write(2, f"{cursor}error: {WORDS[signal.Signals(number)]}. {SPENT}\n".encode())

@@ -10,6 +10,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -189,7 +190,7 @@ class Spark:
         before = kind.getActiveSession()  # Spark hands it out again, whatever the master
         try:
             with _temporary_files_in(folder):
-                session = builder.getOrCreate()
+                session = _started(builder)
         except Exception as error:  # pyspark raises its own exceptions if Java is missing or the master is unknown
             if self.master is None or "JAVA_GATEWAY_EXITED" in str(error):
                 raise EngineError(
@@ -209,6 +210,17 @@ class Spark:
             folder.close()
 
         return session, close
+
+
+def _started(builder: Any) -> Any:
+    """A Spark session. The command starts it on a thread of its own, where Spark puts no handler of SIGINT in place.
+
+    That handler raises an exception at any moment, and ends the process with a traceback if that is too early.
+    """
+    if not interrupts.is_process_ours():
+        return builder.getOrCreate()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(builder.getOrCreate).result()
 
 
 @contextmanager
