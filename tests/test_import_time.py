@@ -46,3 +46,13 @@ def test_a_fit_of_a_small_csv_file_neither_compiles_nor_imports_what_is_slow(tmp
     found = modules_after(f"from dpkmeans.cli.main import main; code = main({command!r}); assert code == 0; print()")
     assert "dpkmeans.synopsis.intervals" in found
     assert not found & {"numba", "scipy", "sklearn", "pandas", "matplotlib"}
+
+
+def test_an_estimator_compiles_nothing_for_two_thousand_records_and_their_labels():
+    found = modules_after(
+        "import numpy as np; from dpkmeans import DPKMeans; X = np.random.default_rng(0).random((2000, 2)); "
+        "model = DPKMeans(3, epsilon=1.0, bounds=(0, 1), random_state=1, guarantee='none').fit(X); "
+        "assert len(model.labels_) == len(model.predict(X)) == 2000; print()"
+    )
+    assert "sklearn" in found
+    assert "numba" not in found

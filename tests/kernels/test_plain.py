@@ -70,6 +70,16 @@ def residual_arguments(rng, d):
     return tiles, n, groups, half_norms, points, radius, np.zeros((len(points), 1 + d), np.int64)
 
 
+def reassign_arguments(rng, d):
+    n = int(rng.integers(0, 70))
+    tiles = tiles_of(rng, n, d)
+    points = centroids(rng, np.zeros((1, d)) if n == 0 else tiles.transpose(0, 2, 1).reshape(-1, d)[:n], d)
+    groups, half_norms = assign.interleave_centroids.built(points)
+    labels = assign.new_labels(len(tiles), len(points))
+    before = labels[:0] if rng.random() < 0.5 else rng.integers(0, len(points), labels.shape).astype(labels.dtype)
+    return tiles, n, groups, half_norms, before, labels, np.zeros(len(points)), np.zeros(points.shape)
+
+
 def shell_arguments(rng, d):
     n = int(rng.integers(0, 70))
     half = np.sort(rng.random((int(rng.integers(1, 9)), d)), axis=0)[::-1].copy()
@@ -178,6 +188,7 @@ ARGUMENTS = {
     quantise.quantise: quantise_arguments,
     assign.interleave_centroids: lambda rng, d: (rng.normal(size=(int(rng.integers(1, 11)), d)),),
     assign.move_to_means: means_arguments,
+    assign.reassign: reassign_arguments,
     grid_cells._add_grid: grid_arguments,
     residual_queries._add_residuals: residual_arguments,
     zoom_cells._add_shells: shell_arguments,

@@ -11,6 +11,7 @@ import numpy as np
 from dpkmeans._typing import AnyArray, Float32Array, FloatArray, IntArray
 from dpkmeans.kernels.jit import compiled, compiled_or
 from dpkmeans.kernels.simd_f32 import GROUP, LANES, nearest_in_tile
+from dpkmeans.kernels.tile_reference import lowest, points_of
 
 SQUARE_STEP = 2.0**-40  # squares of grid points are multiples of it
 
@@ -51,7 +52,36 @@ def interleave_centroids(centroids: FloatArray) -> tuple[Float32Array, Float32Ar
     return negated, half_norms
 
 
-@compiled
+def _reassign_plain(
+    tiles: Float32Array,
+    n: int,
+    centroids: Float32Array,
+    half_norms: Float32Array,
+    before: AnyArray,
+    labels: AnyArray,
+    counts: FloatArray,
+    sums: FloatArray,
+) -> int:
+    k, points = len(counts), points_of(tiles, labels.size)
+    negated = centroids.transpose(0, 2, 1).reshape(-1, tiles.shape[1])[:k]
+    found = lowest(points, negated, half_norms[0, :k])
+    real = np.arange(labels.size) < n
+    moved = real if len(before) == 0 else real & (found != before.reshape(-1))
+    _add_points(counts, sums, found[moved], points[moved], 1.0)
+    if len(before):
+        _add_points(counts, sums, before.reshape(-1)[moved], points[moved], -1.0)
+    labels[:] = found.reshape(labels.shape)
+    return int(np.count_nonzero(moved))
+
+
+def _add_points(counts: FloatArray, sums: FloatArray, labels: AnyArray, points: Float32Array, sign: float) -> None:
+    """Add points to the statistics of their cells, or take them away."""
+    counts += sign * np.bincount(labels, minlength=len(counts))
+    for j in range(points.shape[1]):
+        sums[:, j] += sign * np.bincount(labels, points[:, j], minlength=len(counts))
+
+
+@compiled_or(_reassign_plain, lambda tiles, n, centroids, *_: (24 + 16 * centroids.size // tiles.shape[1]) * tiles.size)
 def reassign(
     tiles: Float32Array,
     n: int,

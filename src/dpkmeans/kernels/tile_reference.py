@@ -20,9 +20,14 @@ def nearest(points: Float32Array, centroids: FloatArray) -> IntArray:
     half_norms = np.zeros(len(centroids))
     for j in range(centroids.shape[1]):
         half_norms += centroids[:, j] * centroids[:, j]
-    scores = np.tile((0.5 * half_norms).astype(np.float32), (len(points), 1))
+    return lowest(points, -centroids.astype(np.float32), (0.5 * half_norms).astype(np.float32))
+
+
+def lowest(points: Float32Array, negated: Float32Array, half_norms: Float32Array) -> IntArray:
+    """The same for centroids that were negated, shape (k, d), and given with ½|c|², shape (k,)."""
+    scores = np.tile(half_norms, (len(points), 1))
     for j in range(points.shape[1]):
-        scores = fused(points[:, j, None], -centroids[None, :, j].astype(np.float32), scores)
+        scores = fused(points[:, j, None], negated[None, :, j], scores)
     labels: IntArray = scores.argmin(axis=1)
     return labels
 

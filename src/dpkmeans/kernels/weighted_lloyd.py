@@ -276,7 +276,7 @@ def _replacement_costs_plain(
     return np.asarray(extra, np.float64)
 
 
-@compiled_or(_replacement_costs_plain, _work_of_distances)
+@compiled_or(_replacement_costs_plain, lambda columns, _, centroids, *__: _work_of_distances(columns, centroids))
 def replacement_costs(
     columns: FloatArray, weights: FloatArray, centroids: FloatArray, best: FloatArray, labels: IntArray
 ) -> FloatArray:
