@@ -152,7 +152,7 @@ def test_it_fits_the_screen_and_axe_finds_nothing(browser, page_file, scheme, wi
 def test_a_report_links_to_the_page_that_it_is_written_with(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(explorer, "KS", range(2, 4))  # fewer, to be quick
     X = np.random.default_rng(0).random((300, 2))
-    DPKMeans(2, epsilon=0.5, bounds=(0, 1)).fit(X).release_.save(tmp_path / "model.json")
+    DPKMeans(2, epsilon=0.5, bounds=(0, 1), n_records=300).fit(X).release_.save(tmp_path / "model.json")
     (tmp_path / "pages").mkdir()
     out, page = tmp_path / "report.html", tmp_path / "pages" / "a b.html"
     assert main(["report", str(tmp_path / "model.json"), "--out", str(out), "--page", str(page)]) == 0
