@@ -214,7 +214,7 @@ def print_table(header: Sequence[str], body: Iterable[Sequence[str]], *, right: 
 def _print_long(header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
     line = "  ".join(f"{{:<{width}}}" for width in widths)
-    sys.stdout.writelines(f"{line.format(*row).rstrip()}\n" for row in (header, *body))
+    sys.stdout.write("".join(f"{line.format(*row).rstrip()}\n" for row in (header, *body)))
 
 
 def show_pass(report: PassReport) -> None:
