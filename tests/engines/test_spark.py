@@ -249,3 +249,16 @@ def test_blocks_stay_in_files_for_their_user_alone_are_made_again_if_gone_and_go
                 os.unlink(path)
         engine.close()
         assert kept_files(session) <= others
+
+
+def test_records_that_are_refused_leave_no_file_on_the_executors(session):
+    others = kept_files(session)
+    missing = X.copy()
+    missing[-1, 0] = np.nan
+    frame = session.createDataFrame(pd.DataFrame(missing, columns=list("abc"))).repartition(3)
+    engine = open_data(frame, Spark(session=session)).engine(BOX)
+    with pytest.raises(DataError):
+        engine.count()
+    assert kept_files(session) - others, "the other partitions were written"
+    engine.close()
+    assert kept_files(session) <= others

@@ -65,6 +65,7 @@ class SparkEngine(BlockEngine):
         self._rdd = blocks.mapPartitionsWithIndex(same_code(spark_files.keep(self._name, bounds.n_features)))
         self._rdd.persist(StorageLevel.MEMORY_AND_DISK)
         self._gone = 0
+        self._kept = False  # whether there may be files on the executors
         self._on_close = on_close
 
     @classmethod
@@ -152,10 +153,10 @@ class SparkEngine(BlockEngine):
 
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
-        if self._part_sizes is not None and interrupts.requested() is None:
+        if self._kept and interrupts.requested() is None:
             with suppress(EngineError):  # of an executor that is lost the files are gone as well
                 self._job(lambda: self._rdd.foreachPartition(same_code(spark_files.remove(self._name))), 1.0)
-        self._part_sizes = None
+        self._kept, self._part_sizes = False, None
         if self._on_close is None:
             self._rdd.unpersist()
             self._blocks.unpersist()
@@ -166,6 +167,7 @@ class SparkEngine(BlockEngine):
     def _sizes(self) -> dict[int, int]:
         if self._part_sizes is None:
             sizes: dict[int, int] = {}
+            self._kept = True
             for part, n, failed in self._job(self._rdd.mapPartitions(same_code(_measure)).collect):
                 if failed is not None:
                     raise failed
@@ -213,7 +215,7 @@ class SparkEngine(BlockEngine):
         except BlocksGoneError:
             raise
         except EngineError:
-            self._part_sizes = None  # nothing can be asked any more, nor removed
+            self._kept, self._part_sizes = False, None  # nothing can be asked any more, nor removed
             raise
 
 
