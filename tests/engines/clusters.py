@@ -145,14 +145,19 @@ class SlowCount:
 def two_workers(client):
     """Process ids of the Dask workers, once there are two: one has to outlive the other.
 
-    A nanny whose worker is killed while it starts may give up; then a further worker is started.
+    A nanny whose worker is killed while it starts may give up, even after that worker has registered, and takes it down:
+    then a further worker is started, and only workers that answer are counted.
     """
-    try:
-        client.wait_for_workers(2, timeout=30)
-    except TimeoutError:
-        client.cluster.scale(len(client.cluster.worker_spec) + 1)
-        client.wait_for_workers(2, timeout=60)
-    return sorted(client.run(os.getpid).values())
+    for _ in range(10):
+        try:
+            client.wait_for_workers(2, timeout=30)
+        except TimeoutError:
+            client.cluster.scale(len(client.cluster.worker_spec) + 1)
+            client.wait_for_workers(2, timeout=60)
+        pids = client.run(os.getpid, on_error="ignore")
+        if len(pids) >= 2:
+            return sorted(pids.values())
+    raise AssertionError(f"two workers were asked ten times and never both answered: {client}")
 
 
 def kill_soon(pid, after=0.25):
