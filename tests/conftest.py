@@ -29,7 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Say so where pytest-xdist does not take groups over from marks, as with pytest 9.2: Spark would start twice."""
     if getattr(session.config.option, "loadgroup", False):
-        lost = [i.nodeid for i in session.items if i.get_closest_marker("cluster") and not i.nodeid.endswith("@cluster")]
+        cluster = [item.nodeid for item in session.items if item.get_closest_marker("cluster")]
+        lost = [name for name in cluster if not name.endswith("@cluster")]
         if lost:
             raise pytest.UsageError(f"these tests must share a process and are in no group: {', '.join(lost)}")
 
