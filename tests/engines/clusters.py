@@ -145,8 +145,8 @@ class SlowCount:
 def two_workers(client):
     """Process ids of the Dask workers, once there are two: one has to outlive the other.
 
-    A nanny whose worker is killed while it starts may give up, and take down a worker that has registered. Then a further
-    worker is started. Only workers that answer are counted.
+    A nanny whose worker is killed while it starts may give up, and take down a worker that has registered. Then
+    a further worker is started. Only workers that answer are counted.
     """
     for _ in range(10):
         try:
