@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels.simd_f32 import LANES
-from dpkmeans.synopsis.features import OfFeatures
+from dpkmeans.synopsis.features import columns
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
+from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
 from dpkmeans.synopsis.settings import RADIUS_EDGES
 from dpkmeans.synopsis.tree_cells import Halvings, Leaves
-from dpkmeans.synopsis.view import Split, Squeeze, SqueezedQuery
+from dpkmeans.synopsis.view import Split, Squeeze
 from dpkmeans.synopsis.zoom_cells import Parts, Rings, Shells
 
 BOXES = {
@@ -129,7 +131,7 @@ def squeezed(rng, box):
     part = part_of(rng, box)
     center, half = (np.add(part.lower, part.upper) / 2, np.subtract(part.upper, part.lower) / 2)
     squeeze = Squeeze(center, half, int(rng.integers(1, 5)), 1 / 3)
-    return SqueezedQuery(leaves(rng, Bounds((0.0,) * box.n_features, tuple(squeeze.box.tolist()))), squeeze)
+    return MovedQuery(leaves(rng, Bounds((0.0,) * box.n_features, tuple(squeeze.box.tolist()))), squeeze.move)
 
 
 def of_features(rng, box):
@@ -138,7 +140,7 @@ def of_features(rng, box):
     if not kept.any():
         some, kept = np.arange(box.n_features), box.unit_box
     corner = Bounds((0.0,) * len(some), tuple((kept / kept.max()).tolist()))
-    return OfFeatures(residuals(rng, corner), some)
+    return MovedQuery(residuals(rng, corner), partial(columns, some))
 
 
 def parts_of_sides(rng, box):

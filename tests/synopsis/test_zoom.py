@@ -17,8 +17,9 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.grid_cells import GridCells
+from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.synopsis.posterior import noise_density, posterior_means
-from dpkmeans.synopsis.view import Squeeze, SqueezedQuery, View
+from dpkmeans.synopsis.view import Squeeze, View
 from dpkmeans.synopsis.zoom import Budget, cells_a_side, records_in, records_within, rectangles, zoom
 from dpkmeans.synopsis.zoom_cells import Shells
 
@@ -139,7 +140,7 @@ def test_what_is_squeezed_comes_back_to_where_it_was():
             arrived.append(tiles.transpose(0, 2, 1).reshape(-1, 3)[:n].astype(np.float64))
             super().add(tiles, n, table)
 
-    query = SqueezedQuery(Watch(np.zeros(3), np.full((1, 3), 2.0)), seen.squeeze)
+    query = MovedQuery(Watch(np.zeros(3), np.full((1, 3), 2.0)), seen.squeeze.move)
     query.add(block_of_points(X).tiles, len(X), np.zeros((1, 1), np.int64))
     moved = arrived[-1]
     assert ((moved >= 0) & (moved <= seen.bounds.unit_box + 1e-6)).all()

@@ -13,9 +13,10 @@ from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.wide.queries import AtCentres, Covariance, Rings
 from dpkmeans.wide.settings import BINS, DIAGONAL, OFF_DIAGONAL, PRODUCT_NORM
-from dpkmeans.wide.subspace import ProjectedQuery, random_subspace
+from dpkmeans.wide.subspace import random_subspace
 
 KINDS = ("at centres", "distances", "covariance", "at projected centres", "projected covariance")
 
@@ -33,7 +34,7 @@ def a_query(kind: str, rng: np.random.Generator, d: int):
     if kind.startswith(("at projected", "projected")):
         subspace = random_subspace(rng.integers(0, GRID + 1, d), float(rng.integers(1000, GRID)), min(d, 3), rng)
         inner = "covariance" if "covariance" in kind else "at centres"
-        return ProjectedQuery(a_query(inner, rng, len(subspace.directions)), subspace)
+        return MovedQuery(a_query(inner, rng, len(subspace.directions)), subspace.project)
     origin = rng.integers(0, GRID + 1, d)
     radius = int(2.0 ** rng.uniform(1, 21))
     if kind == "covariance":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 
@@ -19,14 +19,14 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import Exact, reveal
 from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.engines.corner_check import add_checked
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.hyperplanes import fewer
+from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.synopsis.tree import cube_variance
-from dpkmeans.synopsis.view import Asked, pieces_of
+from dpkmeans.synopsis.view import Asked
 from dpkmeans.synopsis.weighted_points import Built, Near, WeightedPoints
 from dpkmeans.synopsis.zoom_cells import Parts
 
@@ -94,26 +94,9 @@ def outside_halves(table: Exact[IntArray], box: FloatArray) -> Exact[IntArray]:
     return Exact(np.array([[outside]]), Sensitivity(d, d * d, d, d, (d,), one_row=True))
 
 
-@dataclass(frozen=True)
-class OfFeatures:
-    """`query` about some `features` (s,) of the records, in their unit coordinates."""
-
-    moves: ClassVar[bool] = True  # `query` may be one that moves records, and is checked by itself
-    query: Query
-    features: IntArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.query.shape
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """That of the query: a record is still one record with fewer features."""
-        return self.query.sensitivity
-
-    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        for piece, size in pieces_of(tiles, n):
-            add_checked(self.query, np.ascontiguousarray(piece[:, self.features]), size, table)
+def columns(features: IntArray, tiles: Float32Array) -> Float32Array:
+    """Tiles of records with some `features` (s,) alone."""
+    return np.ascontiguousarray(tiles[:, features])
 
 
 @dataclass(frozen=True)
@@ -140,7 +123,7 @@ class Narrowed:
 
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table over all records."""
-        return self.engine.answer(OfFeatures(query, self.features))
+        return self.engine.answer(MovedQuery(query, partial(columns, self.features)))
 
 
 def lift(built: Built, features: IntArray, box: FloatArray) -> Built:

@@ -7,9 +7,8 @@ question is asked about them, whose rows follow those of the first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.tile_reference import points_of
 from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.moved_query import MovedQuery, pieces_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class Squeeze:
     def box(self) -> FloatArray:
         """The upper corner in unit coordinates, shape (d,)."""
         return np.asarray(2 * (1 + self.border) * self.half / self.longest)
+
+    def move(self, tiles: Float32Array) -> Float32Array:
+        """Tiles of records in these coordinates; those outside end in the border."""
+        moved = np.empty_like(tiles)
+        _squeeze(tiles, self.center, self.half, self.rings, self.border, self.longest, moved)
+        return moved
 
     def into(self, points: FloatArray) -> FloatArray:
         """Points (..., d) of the part in these coordinates; those outside end where the border begins."""
@@ -153,7 +159,7 @@ class SqueezedView:
 
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table in these coordinates."""
-        return self.engine.answer(query if self.squeeze is None else SqueezedQuery(query, self.squeeze))
+        return self.engine.answer(query if self.squeeze is None else MovedQuery(query, self.squeeze.move))
 
     def into(self, points: FloatArray) -> FloatArray:
         """Points (..., d) of the engine's box in these coordinates."""
@@ -162,31 +168,6 @@ class SqueezedView:
     def place(self, points: FloatArray, doubt: FloatArray | float = 0.0) -> FloatArray:
         """Points (m, d) in unit coordinates of the engine's box; in the border drawn in by up to `doubt` (m, d)."""
         return points if self.squeeze is None else self.engine.bounds.clip_unit(self.squeeze.back(points, doubt))
-
-
-@dataclass(frozen=True)
-class SqueezedQuery:
-    """`query` about all records in coordinates of a view whose border holds everything outside; see `View.squeeze`."""
-
-    moves: ClassVar[bool] = True  # a record beyond the corner ends in the border, where `query` need not reach a bound
-    query: Query
-    squeeze: Squeeze
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.query.shape
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """That of the query: where a record is moved depends on it and the view alone."""
-        return self.query.sensitivity
-
-    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        map_ = self.squeeze
-        for piece, size in pieces_of(tiles, n):
-            moved = np.empty_like(piece)
-            _squeeze(piece, map_.center, map_.half, map_.rings, map_.border, map_.longest, moved)
-            add_checked(self.query, moved, size, table)
 
 
 @dataclass(frozen=True)
@@ -216,13 +197,6 @@ class Split:
             add_checked(self.inside, inner[: -(-n_inner // LANES)], n_inner, table[:rows])
             n_outer = size - n_inner
             add_checked(self.outside, outer[: -(-n_outer // LANES)], n_outer, table[rows:])
-
-
-def pieces_of(tiles: Float32Array, n: int) -> Iterator[tuple[Float32Array, int]]:
-    """The tiles, a few at a time, so that copies of them stay small, and the number of records in each piece."""
-    for start in range(0, len(tiles), settings.TILES_AT_ONCE):
-        piece = tiles[start : start + settings.TILES_AT_ONCE]
-        yield piece, min(n - start * LANES, len(piece) * LANES)
 
 
 def _squeeze_plain(

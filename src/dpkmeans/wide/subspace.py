@@ -8,7 +8,6 @@ alone, and is the same to the bit on every engine and processor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,12 +15,12 @@ from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import GRID, Bounds
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.exact import Exact
-from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.engines.corner_check import add_checked
+from dpkmeans.core.query import Query
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels.jit import compiled
 from dpkmeans.kernels.simd_f32 import LANES
-from dpkmeans.synopsis.view import Asked, pieces_of
+from dpkmeans.synopsis.moved_query import MovedQuery
+from dpkmeans.synopsis.view import Asked
 from dpkmeans.wide.linear_algebra import leading_eigenvectors, orthonormalise, product
 from dpkmeans.wide.settings import DIRECTION_BITS, ITERATIONS, OVERSAMPLED
 
@@ -118,28 +117,6 @@ def _project(
 
 
 @dataclass(frozen=True)
-class ProjectedQuery:
-    """`query` about projections of records."""
-
-    query: Query
-    subspace: Subspace
-    moves: ClassVar[bool] = True  # where the projection of a corner lies depends on the directions
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.query.shape
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """That of the query: where a record is projected to depends on it and on the subspace alone."""
-        return self.query.sensitivity
-
-    def add(self, tiles: Float32Array, n: int, table: IntArray) -> None:
-        for piece, size in pieces_of(tiles, n):
-            add_checked(self.query, self.subspace.project(piece), size, table)
-
-
-@dataclass(frozen=True)
 class ProjectedView:
     """The records of an engine, projected anew in each pass: they may lie anywhere."""
 
@@ -158,7 +135,7 @@ class ProjectedView:
 
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table over projections."""
-        return self.engine.answer(ProjectedQuery(query, self.subspace))
+        return self.engine.answer(MovedQuery(query, self.subspace.project))
 
 
 def projected(engine: Engine, subspace: Subspace) -> Asked:
