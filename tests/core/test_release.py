@@ -133,7 +133,7 @@ def test_the_transcript_shows_centroids_inside_their_zones_when_asked_for(releas
         assert away <= line["radius"] + 1e-12
 
 
-def test_passes_are_counted_as_in_the_notes(releases):
+def test_an_iteration_makes_one_pass_and_with_the_prior_strategy_two(releases):
     for name, passes in (("lloyd", 1), ("posterior", 1), ("prior", 2)):
         assert releases[name].n_passes == passes * releases[name].n_iter
         assert releases[name].converged is True

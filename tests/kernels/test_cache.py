@@ -64,12 +64,16 @@ def test_compiled_code_is_kept_for_the_next_process_and_no_fit_imports_scikit_le
 
 
 SPREAD = """
+import logging
+import sys
 import numpy as np
 import dpkmeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.synopsis import hyperplane_cells
+if sys.argv[1:] == ["logged"]:
+    logging.basicConfig(level="INFO", format="%(name)s: %(message)s")
 query = hyperplane_cells.Spread(np.ones((1, 1)), np.zeros(1), 0.5)
 engine = MemoryEngine.of_records(np.ones((1, 1)), Bounds.of((0, 1), 1), n_threads=1)
 added = reveal(engine.answer(query), why="a test")[0, 0]
@@ -78,13 +82,18 @@ print(dpkmeans.__file__, added, query.sensitivity.linf, hits)
 """
 
 
-def spread(package_folder, cache):
-    """What a corner record adds to `Spread`, what the query declares, and how often compiled code was found."""
+def spread(package_folder, cache, *, logged=False):
+    """What a corner record adds to `Spread`, what the query declares, and how often compiled code was found.
+
+    A process that asked for the log is told that it compiles, once; any other hears nothing.
+    """
     environment = {**os.environ, "PYTHONPATH": str(package_folder), "NUMBA_CACHE_DIR": str(cache)}
-    done = subprocess.run([sys.executable, "-c", SPREAD], capture_output=True, text=True, env=environment, check=False)
+    command = [sys.executable, "-c", SPREAD, *(["logged"] if logged else [])]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     place, added, declared, hits = done.stdout.split()
     assert Path(place).is_relative_to(package_folder)
+    assert done.stderr.splitlines() == ([f"dpkmeans: {COMPILING}"] if logged and not int(hits) else [])
     return int(added), int(declared), int(hits)
 
 
@@ -92,11 +101,11 @@ def test_a_constant_that_changes_in_another_file_is_not_left_behind_in_compiled_
     """`Spread` takes UNIT from `residual_queries`. Code compiled before the change would add 16 times as much."""
     cache, elsewhere = tmp_path / "cache", package / "dpkmeans" / "synopsis" / "residual_queries.py"
     assert spread(package, cache) == (2**20, 2**20, 0)
-    assert spread(package, cache) == (2**20, 2**20, 1)
+    assert spread(package, cache, logged=True) == (2**20, 2**20, 1)
     text = elsewhere.read_text()
     assert "UNIT = 2**20" in text
     elsewhere.write_text(text.replace("UNIT = 2**20", "UNIT = 2**16"))
-    assert spread(package, cache) == (2**16, 2**16, 0)
+    assert spread(package, cache, logged=True) == (2**16, 2**16, 0)
 
 
 def kernel_constants():

@@ -45,7 +45,16 @@ class _Plain:
 
 _PLAIN = _Plain()
 _BUILDING = RLock()
-_SAY: list[Callable[[str], None]] = []
+
+
+def _log(message: str) -> None:
+    """For whoever asked for the log of this package; a library prints nothing by itself."""
+    import logging
+
+    logging.getLogger("dpkmeans").info(message)
+
+
+_SAY: list[Callable[[str], None]] = [_log]
 
 
 def compiles() -> bool:
@@ -59,7 +68,10 @@ def compile_from_now_on() -> None:
 
 
 def tell_of_compiling(say: Callable[[str], None]) -> None:
-    """Let `say` show a line before this process compiles for the first time. Reading from the disk is not compiling."""
+    """Let `say` show a line before this process compiles for the first time; without it, the line goes to the log.
+
+    Reading from the disk is not compiling.
+    """
     _SAY[:] = [say]
 
 
