@@ -53,7 +53,7 @@ def as_on_site(source: str, text: str, repository: str) -> str:
 
 def is_page(path: str) -> bool:
     """Whether a file of the repository is on the site."""
-    return path.startswith(("docs/", "proofs/")) or path in TOP
+    return path in TOP or (path.startswith(("docs/", "proofs/")) and not path.startswith("docs/notebooks/"))
 
 
 def site_place(path: str) -> str:
