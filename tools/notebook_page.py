@@ -36,8 +36,8 @@ def page(name: str, cells: Iterable[tuple[str, str]], outputs: Iterable[str]) ->
         blocks += [content] if kind == "text" else [f"```python\n{content}\n```"]
         blocks += [f"```text\n{output}\n```"] if output else []
     blocks.append(
-        f"This page is the notebook [`docs/notebooks/{name}.py`](notebooks/{name}.py), run by `python tools/notebook_page.py {name}`. "
-        "The noise is drawn anew each time."
+        f"This page is the notebook [`docs/notebooks/{name}.py`](notebooks/{name}.py), run by "
+        f"`python tools/notebook_page.py {name}`. The noise is drawn anew each time."
     )
     return "\n\n".join(blocks) + "\n"
 

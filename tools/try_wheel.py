@@ -109,7 +109,7 @@ def tried(wheel: Path, extra: str, folder: Path) -> tuple[list[list[str]], list[
     empty = _packages(folder)
     step("pip install", [python, "-m", "pip", "--quiet", "install", f"{wheel}[{extra}]" if extra else str(wheel)])
     step("import dpkmeans", [python, "-c", "import dpkmeans; dpkmeans.DPKMeans"])
-    step("first fit of an estimator (compiles)", [python, "-c", ESTIMATOR])
+    step("first fit of an estimator", [python, "-c", ESTIMATOR])
     step("second fit, another process", [python, "-c", ESTIMATOR])
     (folder / "visits.csv").write_text(_visits(), "utf-8")
     for words in COMMANDS:
