@@ -22,8 +22,8 @@ from tools.markdown import put
 from dpkmeans.audit import Runs, audit
 from dpkmeans.audit.auditor import events_of
 from dpkmeans.audit.protocols import Target
-from dpkmeans.audit.replay_summary import summary_of, tightest
-from dpkmeans.audit.replay_targets import names, replays_of
+from dpkmeans.audit.replay_summary import summary_of
+from dpkmeans.audit.replay_targets import names, summarise
 from dpkmeans.audit.targets import targets_of
 from dpkmeans.cli import output
 from dpkmeans.engines.same_code import code_here
@@ -85,12 +85,8 @@ def _statistics(table: str, targets: tuple[Target, ...], runs: Runs) -> list[Pie
 
 
 def _replayed(name: str, pairs: int) -> Content:
-    replays = []
     with output.progress("pairs") as report:
-        for replayed in replays_of(name, pairs, EPSILON):
-            replays.append(replayed)
-            report(len(replays), pairs, name)
-    return summary_of(tightest(name, replays))
+        return summary_of(summarise(name, pairs, EPSILON, lambda done: report(done, pairs, name)))
 
 
 def joined(contents: list[Content]) -> Content:

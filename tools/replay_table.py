@@ -15,7 +15,15 @@ from dpkmeans.storage.json_files import read_json
 
 KIND, VERSION = "dpkmeans replay", 1
 METHODS = ["method", "pairs", "calls", "above their budget", "largest loss of a run", "of"]
-QUESTIONS = ["method", "mechanism", "question", "calls", "largest loss of a call, as a share of its budget"]
+QUESTIONS = [
+    "method",
+    "mechanism",
+    "question",
+    "calls",
+    "largest loss of a call, as a share of its budget",
+    "sensitivity declared",
+    "and occurred",
+]
 TIGHT = 1 - 1e-9
 
 
@@ -42,7 +50,14 @@ def questions(rows: list[dict[str, Any]]) -> str:
     asked: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         for q in row["questions"]:
-            line = f"`{q['mechanism']}`", q["question"], str(q["calls"]), share(q["share"])
+            line = (
+                f"`{q['mechanism']}`",
+                q["question"],
+                str(q["calls"]),
+                share(q["share"]),
+                str(q["declared"]),
+                str(q["occurred"]),
+            )
             asked.setdefault(line, []).append(f"`{row['method']}`")
     return as_table(QUESTIONS, ([", ".join(names), *line] for line, names in asked.items()))
 

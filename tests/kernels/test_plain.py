@@ -27,6 +27,14 @@ def tiles_of(rng, n, d):
     return tiles
 
 
+def at_borders(rng, n, box, parts):
+    """Points of which all coordinates lie within two grid steps of a border between `parts` of a side of the box."""
+    steps = np.rint(rng.integers(0, parts + 1, (n, len(box))) * box / parts / GRID) + rng.integers(-2, 3, (n, len(box)))
+    tiles = np.zeros((-(-n // LANES), len(box), LANES), np.float32)
+    tiles[np.arange(n) // LANES, :, np.arange(n) % LANES] = np.clip(steps, 0, np.floor(box / GRID)) * GRID
+    return tiles
+
+
 def weighted_points(rng, d):
     m = int(rng.integers(1, 600))
     points = rng.random((m, d))
@@ -61,6 +69,15 @@ def grid_arguments(rng, d):
     return tiles_of(rng, n, d), n, box, outer, cuts, query.starts, np.zeros(query.shape, np.int64)
 
 
+def fine_grid_arguments(rng, d):
+    """Every record at a border, of so many cells that a side of float32 numbers would put some on the other side."""
+    d, n = min(d, 2), 200
+    outer, box = rng.integers(64, 200, d), rng.random(d)
+    query = grid_cells.GridCells(box, outer, np.ones((int(np.prod(outer)), d), np.int64))
+    tiles = at_borders(rng, n, box, outer)
+    return tiles, n, box, outer, query.cuts, query.starts, np.zeros(query.shape, np.int64)
+
+
 def residual_arguments(rng, d):
     n = int(rng.integers(1, 70))
     tiles = tiles_of(rng, n, d)
@@ -84,6 +101,23 @@ def shell_arguments(rng, d):
     n = int(rng.integers(0, 70))
     half = np.sort(rng.random((int(rng.integers(1, 9)), d)), axis=0)[::-1].copy()
     return tiles_of(rng, n, d), n, rng.random(d), half, np.zeros((len(half), 1), np.int64)
+
+
+def shell_border_arguments(rng, d):
+    """Records at the ends of the boxes, which halve around their center."""
+    n, center = 200, rng.random(d)
+    half = rng.random(d) * 0.5 ** np.arange(6)[:, None]
+    tiles = np.zeros((-(-n // LANES), d, LANES), np.float32)
+    ends = center + rng.choice([-1.0, 1.0], (n, d)) * half[rng.integers(0, 6, n)]
+    steps = np.rint(ends / GRID) + rng.integers(-2, 3, (n, d))
+    tiles[np.arange(n) // LANES, :, np.arange(n) % LANES] = np.clip(steps, 0, 2**20) * GRID
+    return tiles, n, center, half, np.zeros((len(half), 1), np.int64)
+
+
+def ring_border_arguments(rng, d):
+    tiles, n, center, half, _ = shell_border_arguments(rng, d)
+    parts = rng.integers(1, 4, d)
+    return tiles, n, center, half[-1], parts, 5, np.zeros((5 * parts.prod(), 1), np.int64)
 
 
 def ring_arguments(rng, d):
@@ -233,6 +267,22 @@ def outcome(call, arguments):
 @given(seed=st.integers(0, 2**32), d=st.integers(1, 5))
 def test_a_plain_version_gives_the_bits_of_its_kernel(kernel, seed, d):
     arguments = ARGUMENTS[kernel](np.random.default_rng(seed), d)
+    assert outcome(kernel.plain, arguments) == outcome(kernel.built, arguments)
+
+
+AT_BORDERS = {
+    grid_cells._add_grid: fine_grid_arguments,
+    zoom_cells._add_shells: shell_border_arguments,
+    zoom_cells._add_rings: ring_border_arguments,
+}
+
+
+@pytest.mark.parametrize("kernel", AT_BORDERS, ids=lambda kernel: kernel.__name__)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32), d=st.integers(1, 3))
+def test_a_record_at_a_border_falls_into_the_same_cell_in_plain_and_compiled_code(kernel, seed, d):
+    """Which code runs depends on the number of records, so one record more must not move all others."""
+    arguments = AT_BORDERS[kernel](np.random.default_rng(seed), d)
     assert outcome(kernel.plain, arguments) == outcome(kernel.built, arguments)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from dpkmeans._typing import FloatArray
-from dpkmeans.audit.replay import Outcome, Replayed, Run, replay
+from dpkmeans.audit.replay import Outcome, Replayed, replay
 from dpkmeans.engines.config import Stream
 from dpkmeans.errors import DPKMeansError
 from dpkmeans.privacy.ledger import Ledger
@@ -23,9 +26,9 @@ LOWER, UPPER = -1.0, 3.0
 
 @dataclass(frozen=True, eq=False)
 class HardPair:
-    """D (`records`, shape (n, d)), the extra record (d,), where it stands among them, k, and rows read at a time.
+    """D (`records`, shape (n, d)), the extra record (d,), where it stands among them, k, and how D is read.
 
-    `batch_rows` is None where D is held in memory.
+    It is held in memory, or streamed from a file with so many rows in a chunk.
     """
 
     name: str
@@ -33,7 +36,7 @@ class HardPair:
     extra: FloatArray
     position: int
     n_clusters: int
-    batch_rows: int | None
+    chunk_rows: int | None
 
     def side(self, with_record: bool) -> FloatArray:
         """The records of D or D'."""
@@ -41,7 +44,9 @@ class HardPair:
 
 
 def hard_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
-    """`n` pairs: every kind of data with every kind of record in turn, at random places.
+    """`n` pairs: every kind of data with every kind of record in turn, first, last or anywhere.
+
+    One in ten is streamed, each kind in turn, and in a third of these the extra record has a chunk of its own.
 
     >>> [pair.name for pair in hard_pairs(2)]
     ['blobs, at a corner', 'one place, at a corner']
@@ -54,18 +59,44 @@ def hard_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
         records = make(rng, d)
         n_records = len(records)
         position = int(rng.choice(np.array([0, n_records, int(rng.integers(n_records + 1))])))
-        batch_rows = int(rng.integers(1, n_records + 2)) if i % 10 == 9 else None
-        yield HardPair(f"{kind}, {place}", records, extra(rng, records), position, int(rng.integers(1, 5)), batch_rows)
+        pair = HardPair(f"{kind}, {place}", records, extra(rng, records), position, int(rng.integers(1, 5)), None)
+        turn = i // len(_DATA)
+        yield _streamed(pair, turn, rng) if i % len(_DATA) == turn % len(_DATA) else pair
+
+
+def _streamed(pair: HardPair, turn: int, rng: np.random.Generator) -> HardPair:
+    """The extra record alone in the last chunk, or small chunks, or any."""
+    n = len(pair.records)
+    if turn % 3 == 0:
+        return replace(pair, name=f"{pair.name}, in a chunk of its own", position=n, chunk_rows=n)
+    if turn % 3 == 1:
+        return replace(pair, name=f"{pair.name}, in small chunks", chunk_rows=max(1, n // 100))
+    return replace(pair, name=f"{pair.name}, in chunks", chunk_rows=int(rng.integers(1 + n // 100, n + 2)))
 
 
 def replay_pair(pair: HardPair, request: FitRequest, seed: int) -> Replayed:
-    """Both sides of a pair under one request, from the records to the release."""
-    engine: Any = "memory" if pair.batch_rows is None else Stream(batch_rows=pair.batch_rows, n_threads=1)
-    asked = replace(request, n_clusters=pair.n_clusters, bounds=(LOWER, UPPER), engine=engine, nulls="midpoint")
-    return replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed)
+    """Both sides of a pair under one request, from the records or their file to the release."""
+    asked = replace(request, n_clusters=pair.n_clusters, bounds=(LOWER, UPPER), engine="memory", nulls="midpoint")
+    if pair.chunk_rows is None:
+        return replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed)
+    streamed = replace(asked, engine=Stream(batch_rows=pair.chunk_rows, n_threads=1))
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "records.parquet")
+        without, with_record = (partial(_from_file, streamed, pair, more, file) for more in (False, True))
+        return replay(without, with_record, seed)
 
 
-def run_of(request: FitRequest, X: Any) -> Run:
+def _from_file(request: FitRequest, pair: HardPair, with_record: bool, file: Path, rng: Randomness) -> Outcome:
+    """A fit of one side, streamed from a file that has its name on both."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table({f"x{j}": column for j, column in enumerate(pair.side(with_record).T)})
+    parquet.write_table(table, file, row_group_size=pair.chunk_rows)
+    return run_of(request, file)(rng)
+
+
+def run_of(request: FitRequest, X: Any) -> Callable[[Randomness], Outcome]:
     """A whole fit, and all that it shows; one that stops with an error shows the error."""
 
     def run(rng: Randomness) -> Outcome:
@@ -83,7 +114,7 @@ def run_of(request: FitRequest, X: Any) -> Run:
 def many_records(n: int, seed: int = 0) -> Iterator[HardPair]:
     """Those of the hard pairs that have thousands of records, held in memory."""
     pairs = (pair for pair in hard_pairs(len(_DATA) * n, seed) if len(pair.records) >= 2000)
-    return (replace(pair, batch_rows=None) for pair in islice(pairs, n))
+    return (replace(pair, chunk_rows=None) for pair in islice(pairs, n))
 
 
 def _blobs(rng: np.random.Generator, d: int) -> FloatArray:

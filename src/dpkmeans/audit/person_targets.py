@@ -144,13 +144,17 @@ def picks_by_position(rows: PersonRows, unit: Person) -> AnyArray:
     return kept
 
 
-def person_mutants(epsilon: float) -> tuple[Target, ...]:
+def mutant_doors(epsilon: float) -> dict[str, PersonCountCase]:
     """Faults of the door, and of the budget behind it."""
-    unit = UNITS[0]
-    mutant = partial(PersonCountCase, "a person", unit, epsilon)
-    cases = {
+    mutant = partial(PersonCountCase, "a person", UNITS[0], epsilon)
+    return {
         "keeps m + 1 rows of a person": mutant(keeper=keeps_one_more),
         "picks rows by position": mutant(keeper=picks_by_position),
         "epsilon not divided by m": mutant(divides=False),
     }
+
+
+def person_mutants(epsilon: float) -> tuple[Target, ...]:
+    """The mutants, to be found by statistics."""
+    cases = mutant_doors(epsilon)
     return tuple(Target(f"mutant: {name}", "mechanism", "none", (case,), mutant=True) for name, case in cases.items())

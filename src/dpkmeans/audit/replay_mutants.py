@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpkmeans._typing import IntArray
-from dpkmeans.audit.mechanism_targets import SENSITIVITY
+from dpkmeans.audit.gaussian_targets import ThinGaussian
+from dpkmeans.audit.mechanism_targets import SENSITIVITY, recentring_cases
 from dpkmeans.audit.mutants import (
     WHY,
     ClipsAfterSum,
@@ -26,6 +28,7 @@ from dpkmeans.audit.mutants import (
     ThinStep,
 )
 from dpkmeans.audit.neighbours import worst_pairs
+from dpkmeans.audit.person_targets import PersonCountCase, mutant_doors
 from dpkmeans.audit.replay import Outcome, Replayed, Run, replay
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -37,7 +40,7 @@ from dpkmeans.methods.loop.budgets import noisy_mean_budget
 from dpkmeans.methods.loop.solver import Step
 from dpkmeans.methods.noisy_lloyd import blum
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PermuteAndFlip
+from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace, PermuteAndFlip
 from dpkmeans.privacy.randomness import Randomness
 
 EPSILON = Epsilon.of(1.0)
@@ -98,19 +101,6 @@ class SplitsOverOneLess:
             Laplace(self.epsilon).release(Exact(column.copy(), each), ledger=Ledger(), rng=rng, label=label)
             for column in values.T
         ]
-
-
-@dataclass(frozen=True)
-class ThinGaussian:
-    """Gaussian noise of 0.8 of its deviation."""
-
-    rho: Rho
-
-    def release(self, exact: Exact[IntArray], *, ledger: Ledger, rng: Randomness, label: str) -> IntArray:
-        """Records rho and uses more."""
-        ledger.spend_rho(self.rho, label)
-        more = Rho(int(self.rho.femto / 0.64))
-        return Gaussian(more).release(exact, ledger=Ledger(), rng=rng, label=label)
 
 
 @dataclass(frozen=True)
@@ -177,6 +167,20 @@ def _fits(method: Any) -> Iterator[Replayed]:
         yield replay(run_on(pair.engine(False)), run_on(pair.engine(True)), 0)
 
 
+def _persons(case: PersonCountCase) -> Iterator[Replayed]:
+    """A count of rows on one side of the box, without and with all rows of a person."""
+
+    def run_on(with_person: bool) -> Run:
+        def run(rng: Randomness) -> Outcome:
+            sample = case.draw(with_person, 1, rng)
+            return Outcome(sample.outputs, Fraction(float(sample.spent[0])))
+
+        return run
+
+    for seed in range(8):
+        yield replay(run_on(False), run_on(True), seed, records=case.unit.records)
+
+
 def _no_rescale() -> Iterator[Replayed]:
     """Three rows of a person, released and booked as if they were one."""
     return _tables(Laplace(EPSILON), [[0]], [[3 * SENSITIVITY]], Sensitivity(l1=SENSITIVITY), records=1)
@@ -187,6 +191,7 @@ def mutants() -> dict[str, Callable[[], Iterator[Replayed]]]:
     one, both = Sensitivity(l1=SENSITIVITY), Sensitivity(l1=2 * SENSITIVITY, l2_squared=2 * SENSITIVITY**2)
     row = replace(Sensitivity.of_row(FULL), gap=2 * SENSITIVITY)
     zero, full = [[0, 0]], [list(FULL)]
+    cell = recentring_cases(EPSILON)[0]
     found: dict[str, Callable[[], Iterator[Replayed]]] = {}
     for factor in (1.2, 1.5, 2.0):
         laplace, cube, choice = (Thin(kind, EPSILON, factor) for kind in (Laplace, LInfLaplace, PermuteAndFlip))
@@ -195,10 +200,12 @@ def mutants() -> dict[str, Callable[[], Iterator[Replayed]]]:
             "LInfLaplace": partial(_tables, cube, zero, full, row),
             "PermuteAndFlip": partial(_tables, choice, [0, 2 * SENSITIVITY], list(FULL), row),
             "noisy-mean step": partial(_steps, ThinStep(factor)),
+            "re-centring step": partial(_tables, cube, [cell.answer], [cell.answer_with], cell.sensitivity),
         }
         found |= {f"{name}, noise / {factor:g}": replays for name, replays in made.items()}
     found |= {
-        "Gaussian, 0.8 of the noise": lambda: _tables(ThinGaussian(Rho.of(0.02)), zero, full, both),
+        "Gaussian, 0.8 of the noise": lambda: _tables(ThinGaussian(Rho.of(0.02), 0.8), zero, full, both),
+        "Gaussian, 0.5 of the noise": lambda: _tables(ThinGaussian(Rho.of(0.02), 0.5), zero, full, both),
         "a spend not recorded": lambda: _tables(Forgetful(EPSILON), zero, full, one),
         "a spend of a step not recorded": lambda: _steps(ForgetfulStep()),
         "a spend recorded after the draw": lambda: _tables(SpendsLate(EPSILON), [[0]], [[SENSITIVITY]], one),
@@ -214,7 +221,7 @@ def mutants() -> dict[str, Callable[[], Iterator[Replayed]]]:
         ),
         "epsilon not divided by the rows of a person": _no_rescale,
     }
-    return found
+    return found | {name: partial(_persons, case) for name, case in mutant_doors(float(EPSILON)).items()}
 
 
 def is_found(replays: Iterator[Replayed]) -> bool:

@@ -13,12 +13,17 @@ from dpkmeans.audit.replay import Call, Replayed
 
 @dataclass(frozen=True)
 class Asked:
-    """All calls of a mechanism for one question: how many, the largest share of its budget that one of them used."""
+    """All calls of a mechanism for one question: how many, and the largest share of its budget that one of them used.
+
+    `declared` is the sensitivity of the call in which a record changed the largest part of it, `occurred` that change.
+    """
 
     mechanism: str
     question: str
     calls: int
     share: Fraction
+    declared: int
+    occurred: int
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,17 @@ def tightest(name: str, replays: Sequence[Replayed]) -> Tightest:
 
 def _asked(calls: Sequence[Call]) -> tuple[Asked, ...]:
     """The calls by mechanism and question, in order; steps, rounds and places of the same kind are one question."""
-    shares: dict[tuple[str, str], list[Fraction]] = {}
+    groups: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         question = re.sub(r" \d+( of \d+)?", "", call.label)
-        shares.setdefault((call.mechanism, question), []).append(abs(call.loss) / call.budget)
-    return tuple(Asked(*key, len(found), max(found)) for key, found in sorted(shares.items()))
+        groups.setdefault((call.mechanism, question), []).append(call)
+    return tuple(_question(*key, groups[key]) for key in sorted(groups))
+
+
+def _question(mechanism: str, question: str, calls: Sequence[Call]) -> Asked:
+    share = max(abs(call.loss) / call.budget for call in calls)
+    most = max(calls, key=lambda call: Fraction(call.occurred, max(call.declared, 1)))
+    return Asked(mechanism, question, len(calls), share, most.declared, most.occurred)
 
 
 def summary_of(found: Tightest) -> dict[str, Any]:
@@ -74,8 +85,17 @@ def summary_of(found: Tightest) -> dict[str, Any]:
         "closest_call": "-" if call is None else call.label,
         "closest_mechanism": "-" if call is None else call.mechanism,
         "closest_share": 0.0 if call is None else call.tightness,
+        "closest_declared": 0 if call is None else call.declared,
+        "closest_occurred": 0 if call is None else call.occurred,
         "questions": [
-            {"mechanism": a.mechanism, "question": a.question, "calls": a.calls, "share": float(a.share)}
-            for a in found.asked
+            {
+                "mechanism": asked.mechanism,
+                "question": asked.question,
+                "calls": asked.calls,
+                "share": float(asked.share),
+                "declared": asked.declared,
+                "occurred": asked.occurred,
+            }
+            for asked in found.asked
         ],
     }

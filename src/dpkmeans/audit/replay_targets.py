@@ -4,7 +4,9 @@ baselines with Gaussian noise, questions about a release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -16,6 +18,8 @@ import numpy as np
 from dpkmeans.audit.hard_pairs import LOWER, UPPER, HardPair, hard_pairs, many_records, replay_pair, run_of
 from dpkmeans.audit.method_targets import SMALLER
 from dpkmeans.audit.replay import Outcome, Replayed, replay
+from dpkmeans.audit.replay_summary import Tightest, tightest
+from dpkmeans.core.checks import check_integer
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.kinds import Category
 from dpkmeans.core.release import Release
@@ -31,6 +35,8 @@ from dpkmeans.session import run as fit
 PERSONS, BOUNDS, EVALUATION = "persons", "bounds", "evaluation"
 AT_MOST = 3
 DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
+Progress = Callable[[str, int, int], None]
+"""Called with a name, the number of pairs done and the number to do."""
 KEEPS: tuple[Any, ...] = ("rows", "mean", "one")
 
 
@@ -48,6 +54,42 @@ def replays_of(name: str, pairs: int, epsilon: float, seed: int = 0) -> Iterator
         raise MethodError(f"there is nothing called {name!r} to replay. Known: {known}.")
     request = request_for(registry()[name], epsilon)
     return (replay_pair(pair, request, seed + i) for i, pair in enumerate(hard_pairs(pairs, seed)))
+
+
+def replay_each(
+    chosen: Sequence[str],
+    pairs: int,
+    epsilon: float,
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda what, done, total: None,
+) -> list[Tightest]:
+    """The summary of each name's replays, in order; each name is replayed in one process, up to `jobs` at a time."""
+    check_integer(pairs, "pairs")
+    check_integer(jobs, "jobs")
+    total = len(chosen) * pairs
+    if min(jobs, len(chosen)) == 1:
+        told = [_after(progress, total, name, i * pairs) for i, name in enumerate(chosen)]
+        return [summarise(name, pairs, epsilon, tell) for name, tell in zip(chosen, told, strict=True)]
+    with ProcessPoolExecutor(min(jobs, len(chosen)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(summarise, name, pairs, epsilon): name for name in chosen}
+        for done, future in enumerate(as_completed(waiting), start=1):
+            future.result()  # an error ends it all, as it would in one process
+            progress(waiting[future], done * pairs, total)
+        return [future.result() for future in waiting]
+
+
+def _after(progress: Progress, total: int, name: str, before: int) -> Callable[[int], None]:
+    return lambda done: progress(name, before + done, total)
+
+
+def summarise(name: str, pairs: int, epsilon: float, done: Callable[[int], None] = lambda n: None) -> Tightest:
+    """Replay so many pairs of one name."""
+    replays = []
+    for replayed in replays_of(name, pairs, epsilon):
+        replays.append(replayed)
+        done(len(replays))
+    return tightest(name, replays)
 
 
 def names() -> tuple[str, ...]:

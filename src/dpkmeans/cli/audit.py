@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KIND = "dpkmeans audit"
 VERSION = 1
 REPLAY_KIND = "dpkmeans replay"
-REPLAY_HEADER = ["method", "pairs", "calls", "broken", "largest loss of a run", "closest call"]
+REPLAY_HEADER = ["method", "pairs", "calls", "broken", "largest loss of a run", "closest call", "changed, of declared"]
 REPLAYED = (
     "Losses are exact for these pairs and outputs, without statistics. Other pairs and outputs are not covered; the "
     "proofs cover all."
@@ -63,7 +63,7 @@ def audit(
         Compute exact losses instead: run on one side of a pair, then on the other with the same outputs. For methods,
         `persons`, `bounds`, or `all` of these that are proved.
     pairs:
-        Number of hard pairs to replay.
+        Number of hard pairs to replay. With `all`, each method takes one process of `jobs`.
     confidence:
         Probability with which all bounds in the report hold together.
     out:
@@ -71,7 +71,7 @@ def audit(
     """
     check_outputs(out)
     if replay:
-        return _replay(method, epsilon, pairs, out, json)
+        return _replay(method, epsilon, pairs, all_cores() if jobs is None else jobs, out, json)
     with output.status("Preparing the audit"):
         from dpkmeans.audit import QUICK, Runs
         from dpkmeans.audit import audit as run_audit
@@ -96,23 +96,17 @@ def audit(
     return VIOLATION if any(not finding.mutant for finding in findings.violations) else DONE
 
 
-def _replay(method: str, epsilon: float, pairs: int, out: Path | None, json: bool) -> int:
+def _replay(method: str, epsilon: float, pairs: int, jobs: int, out: Path | None, json: bool) -> int:
     """Replay hard pairs of one method, or of all that are proved."""
-    from dpkmeans.audit.replay_summary import summary_of, tightest
-    from dpkmeans.audit.replay_targets import labelled_proved, names, replays_of
-    from dpkmeans.core.checks import check_integer
+    from dpkmeans.audit.replay_summary import summary_of
+    from dpkmeans.audit.replay_targets import labelled_proved, names, replay_each
     from dpkmeans.storage.json_files import write_json
 
-    check_integer(pairs, "pairs")
     chosen = names() if method == "all" else (method,)
-    found = []
     with output.progress("pairs") as report:
-        for i, name in enumerate(chosen):
-            replays = []
-            for replayed in replays_of(name, pairs, epsilon):
-                replays.append(replayed)
-                report(i * pairs + len(replays), len(chosen) * pairs, name)
-            found.append(tightest(name, replays))
+        found = replay_each(
+            chosen, pairs, epsilon, jobs=jobs, progress=lambda what, done, total: report(done, total, what)
+        )
     rows = [summary_of(row) for row in found]
     content = {"epsilon": epsilon, "pairs": pairs, "note": REPLAYED, "methods": rows}
     if out is not None:
@@ -136,6 +130,7 @@ def replay_row(row: dict[str, Any]) -> list[str]:
         str(len(row["broken"])),
         f"{row['largest_loss']:.3g} of {row['spent']:.3g}" + " rho" * (row["currency"] == "rho"),
         f"{row['closest_share']:.3f} of its share: {row['closest_call']}",
+        f"{row['closest_occurred']} of {row['closest_declared']}",
     ]
 
 

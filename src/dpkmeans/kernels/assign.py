@@ -74,7 +74,7 @@ def _reassign_plain(
     return int(np.count_nonzero(moved))
 
 
-def _add_points(counts: FloatArray, sums: FloatArray, labels: AnyArray, points: Float32Array, sign: float) -> None:
+def _add_points(counts: FloatArray, sums: FloatArray, labels: AnyArray, points: FloatArray, sign: float) -> None:
     """Add points to the statistics of their cells, or take them away."""
     counts += sign * np.bincount(labels, minlength=len(counts))
     for j in range(points.shape[1]):

@@ -82,7 +82,7 @@ def _keys(
             keys[w] = 2 * keys[w] + np.int64(above and half > 0.0)
 
 
-def _keys_plain(points: Float32Array, box: FloatArray, features: IntArray) -> IntArray:
+def _keys_plain(points: FloatArray, box: FloatArray, features: IntArray) -> IntArray:
     """The smallest cell of each of the points (n, d), shape (n,)."""
     lower, side, keys = np.zeros(points.shape), box.copy(), np.zeros(len(points), np.int64)
     for feature in features:

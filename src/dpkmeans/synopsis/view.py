@@ -259,7 +259,7 @@ def _part_plain(
 ) -> int:
     points = points_of(tiles, n)
     within = ((lower <= points) & (points <= upper)).all(axis=1)
-    for kept, out in (((points[within].astype(np.float64) - lower) / longest, inner), (points[~within], outer)):
+    for kept, out in (((points[within] - lower) / longest, inner), (points[~within], outer)):
         place = np.arange(len(kept))
         out[place // LANES, :, place % LANES] = kept
     return int(within.sum())

@@ -40,7 +40,7 @@ class Parts:
 
 def _add_parts_plain(tiles: Float32Array, n: int, box: FloatArray, table: IntArray) -> None:
     parts = table.shape[1]
-    for j, x in enumerate(points_of(tiles, n).astype(np.float64).T):
+    for j, x in enumerate(points_of(tiles, n).T):
         place = x / box[j] * parts if box[j] > 0.0 else np.zeros(n)
         place = np.minimum(np.maximum(place, 0.0), parts - 1.0)
         table[j] += np.bincount(place.astype(np.int64), minlength=parts)
