@@ -101,7 +101,8 @@ class _Found:
         self, made: Release | Synopsis, identity: Identity, key: str | None, ledger: DurableLedger | str | Path | None
     ) -> None:
         if ledger is None:
-            unknown = "its entry in a ledger" if identity.fit else "what else was released (it names no ledger)"
+            entry = "its entry in a ledger" + ", and the cap there" * (identity.cap is not None)
+            unknown = entry if identity.fit else "what else was released (it names no ledger)"
             self.claimed.append(unknown)
             return
         store = ledger if isinstance(ledger, DurableLedger) else DurableLedger(ledger)
@@ -132,6 +133,10 @@ def reconcile(
     kept_whole = dataset is not None and dataset.held.rho.femto > 0
     whose = "its" if identity.made_from is None else "its synopsis'"
     charged = len(taken) == 1 and _same(release, taken[0], kept_whole)
+    if identity.cap is not None:
+        after = [entry.number for entry in store.entries() if entry.hash == identity.head]
+        known_cap = history.cap_after(after[0]) if history is not None and after else None
+        found.append(Verdict("the ledger had the cap that the release names", identity.cap == known_cap))
     return [
         *found,
         Verdict("the ledger has its data set, per the same unit", dataset is not None and unit == dataset.unit),

@@ -82,7 +82,7 @@ def show(
     ledger: Path | None = None,
     json: Json = False,
 ) -> int:
-    """Show the guarantee, the budget and the centroids of a model file, or what a synopsis file holds.
+    """Show the guarantee, the budget, the identity and the centroids of a model file, or what a synopsis file holds.
 
     Example: dpkmeans show model.json --verify --key curator.pub --ledger ledger.db
 
@@ -116,7 +116,7 @@ def show(
         synopsis = Synopsis.load(model)
         if verify:
             return _verified(synopsis, key, ledger, json=json)
-        print_synopsis(synopsis, model, json=json)
+        print_synopsis(synopsis, model, identity=True, json=json)
         return DONE
     release = Release.load(model)
     if registry:
@@ -131,7 +131,7 @@ def show(
         return DONE
     if verify:
         return _verified(release, key, ledger, json=json)
-    output.print_json(release.to_dict()) if json else output.print_release(release)
+    output.print_json(release.to_dict()) if json else output.print_release(release, identity=True)
     return DONE
 
 
@@ -184,7 +184,7 @@ def _verified(made: Release | Synopsis, key: Path | None, ledger: Path | None, *
         claimed = {"checked": list(checks.checked), "claimed": list(checks.claimed)}
         output.print_json({"holds": checks.hold, "verdicts": verdicts, **claimed})
     else:
-        print_synopsis(made) if isinstance(made, Synopsis) else output.print_release(made)
+        print_synopsis(made, identity=True) if isinstance(made, Synopsis) else output.print_release(made, identity=True)
         output.print_lines(f"{'holds' if v.holds else 'DOES NOT HOLD'}: {v.statement}" for v in checks.verdicts)
         output.print_lines([checks.in_words()])
     return DONE if checks.hold else DATA

@@ -20,6 +20,7 @@ from dpkmeans.core.readable import (
     INTERVALS_IN_WORDS,
     centroid_rows,
     column_names,
+    identity_rows,
     intervals_of,
     kinds_of_features,
     size_texts,
@@ -150,9 +151,15 @@ def print_lines(lines: Iterable[object]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def print_release(release: Release) -> None:
-    """The guarantee in plain words, what was spent, and the centroids."""
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Names and texts, one below the other, on stdout."""
     console = Console(highlight=False)
+    for name, value in rows:
+        console.print(Text(f"{name:<17} {printable(value)}"))
+
+
+def print_release(release: Release, *, identity: bool = False) -> None:
+    """The guarantee in plain words, what was spent, on request which release it is, and the centroids."""
     print_guarantee(release)
     ending = {True: "converged after ", False: "stopped by max_iter after ", None: ""}[release.converged]
     rows = [
@@ -163,8 +170,9 @@ def print_release(release: Release) -> None:
     ]
     if "estimated_bounds" in release.parameters:
         rows.append(("estimated bounds", _estimate(release)))
-    for name, value in rows:
-        console.print(Text(f"{name:<17} {printable(value)}"))
+    if identity:
+        rows += identity_rows(release.identity, release.guarantee)
+    print_rows(rows)
     header = ["cluster", *column_names(release)] + ([] if release.sizes is None else ["noisy size"])
     found = intervals_of(release)
     texts = size_texts(release, found)

@@ -30,6 +30,7 @@ from dpkmeans.cli.options import (
     UnitOptions,
 )
 from dpkmeans.cli.places import reserved, save
+from dpkmeans.core.readable import identity_rows
 from dpkmeans.core.rounding import number
 from dpkmeans.engines.limits import check_memory
 from dpkmeans.errors import MethodError
@@ -116,18 +117,20 @@ def synopsis(
     output.note(f"The synopsis is in {out}. Try: dpkmeans explore {out}")
 
 
-def print_synopsis(made: Synopsis, file: Path | None = None, *, json: bool = False) -> None:
-    """What a synopsis promises and holds; its points are in the `file`."""
+def print_synopsis(made: Synopsis, file: Path | None = None, *, identity: bool = False, json: bool = False) -> None:
+    """What a synopsis promises and holds, and on request which it is; its points are in the `file`."""
     if not json:
-        points = f"points            {len(made.weights)} by a {made.kind}"
-        spent = f"epsilon spent     {made.cost.spent_in_words()}"
-        output.print_lines([made.cost.statement(made.guarantee), points, spent])
+        output.print_lines([made.cost.statement(made.guarantee)])
+        rows = [("points", f"{len(made.weights)} by a {made.kind}"), ("epsilon spent", made.cost.spent_in_words())]
+        output.print_rows(rows + identity_rows(made.identity, made.guarantee) * identity)
         return
     from dpkmeans.storage.codec import encode_guarantee, encode_promise, encode_spends
+    from dpkmeans.storage.identity import encode_identity
 
     output.print_json(
         {
             "synopsis": str(file),
+            "identity": encode_identity(made.identity),
             "kind": made.kind,
             "points": len(made.weights),
             "guarantee": encode_guarantee(made.guarantee, made.cost),

@@ -30,6 +30,18 @@ def promised_fields(privacy: Privacy | None) -> Promised:
     }
 
 
+def in_words(privacy: Privacy) -> str:
+    """A promise or a cap as people read it.
+
+    >>> in_words(Privacy(Epsilon.of(2.0), 1e-6)), in_words(Privacy(rho=Rho.of(0.5)))
+    ('epsilon 2 at delta 1e-06', 'rho 0.5')
+    """
+    if privacy.epsilon is None:
+        return f"rho {privacy.rho}"
+    at = "" if privacy.delta is None else f" at delta {privacy.delta!r}"
+    return f"epsilon {format_epsilon(privacy.epsilon)}{at}"
+
+
 @dataclass(frozen=True)
 class Cost:
     """A promise, and the spends under it."""
@@ -112,7 +124,4 @@ class Cost:
         """What was promised."""
         if self.privacy is None:
             return "no total was promised"
-        if self.privacy.epsilon is None:
-            return f"rho {self.privacy.rho}"
-        at = "" if self.privacy.delta is None else f" at delta {self.privacy.delta!r}"
-        return format_epsilon(self.privacy.epsilon) + at
+        return in_words(self.privacy).removeprefix("epsilon ")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpkmeans.core.privacy import Privacy
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -28,6 +30,7 @@ class Identity:
     | `time` | when it was made, in UTC; None where it is the same whenever it is made |
     | `dataset`, `fit` | the names of the data set and of the fit in a durable ledger; None without one |
     | `head` | the head of that ledger's chain at that moment: a copy of the ledger without it is older |
+    | `cap` | of all that may ever be spent on the data set, as the ledger had it then; None without one |
     | `signature` | None where nobody signed it |
     | `made_from` | the digest of the synopsis that it was computed from, whose data set, fit and head are then named |
 
@@ -43,3 +46,4 @@ class Identity:
     head: str | None = None
     signature: Signature | None = None
     made_from: str | None = None
+    cap: Privacy | None = None

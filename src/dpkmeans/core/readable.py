@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from dpkmeans.core.cost import in_words
 from dpkmeans.core.kinds import OTHER, Boolean, Category, Kind
 from dpkmeans.core.rounding import number, with_margin
 from dpkmeans.core.times import Date, Time
@@ -15,10 +16,13 @@ from dpkmeans.core.vectors import Vector
 from dpkmeans.errors import FileError, MethodError
 
 if TYPE_CHECKING:
+    from dpkmeans.core.guarantee import Guarantee
+    from dpkmeans.core.identity import Identity
     from dpkmeans.core.intervals import Intervals
     from dpkmeans.core.release import Release
 
 MAX_NAME = 60  # characters of a name or a level
+SHORT = 16  # characters of a digest, a key or a chain's head
 FEW = 4  # clusters and columns of a short text
 MAX_SHARES = 3  # of a category in one cell
 MAX_LEVELS = 20  # listed in one cell
@@ -32,6 +36,42 @@ INTERVALS_IN_WORDS = (
 def shortened(name: str) -> str:
     """A name or a level, cut if it is long."""
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+
+
+def identity_rows(identity: Identity | None, guarantee: Guarantee) -> list[tuple[str, str]]:
+    """Which release this is, where it is recorded and who signed it, as names and texts. Nothing is checked here."""
+    about = ("unit", f"{guarantee.unit.name}; neighbours: {guarantee.neighbours}")
+    if identity is None:
+        return [about, ("identity", "none: a file of an older version, or one that was changed since")]
+    signer = None if identity.signature is None else identity.signature.key
+    rows = [about, ("data set", "none: not in a durable ledger, so under no cap")]
+    if identity.dataset is not None:
+        rows = [about, ("data set", identity.dataset), ("fit", identity.fit or "not known")]
+        rows.append(("cap", "not known" if identity.cap is None else f"{in_words(identity.cap)} when it was made"))
+        rows.append(("ledger's head", "not known" if identity.head is None else _start(identity.head)))
+    if identity.made_from is not None:
+        rows.append(("made from", f"the synopsis {_start(identity.made_from)}"))
+    return [
+        *rows,
+        ("digest", _start(identity.digest)),
+        ("signed by", "nobody" if signer is None else f"the key {_start(signer)}, as the file says"),
+        ("made", f"{when(identity.time)} by dpkmeans {identity.version}, file format {identity.schema}"),
+    ]
+
+
+def _start(digits: str) -> str:
+    return digits[:SHORT] + "…"
+
+
+def when(time: str | None) -> str:
+    """The time of a release.
+
+    >>> when("2026-11-18T05:47:34+00:00"), when(None)
+    ('on 2026-11-18 at 05:47 UTC', 'at a time that is not recorded')
+    """
+    if time is None:
+        return "at a time that is not recorded"
+    return f"on {time[:10]} at {time[11:16]} UTC" if time.endswith("+00:00") else f"at {time}"
 
 
 def text(value: Any, kind: Kind | None = None, margin: float | None = None) -> str:

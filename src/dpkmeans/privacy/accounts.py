@@ -86,11 +86,12 @@ def account_for(
 
 
 def entered(release: R, account: SpendListener | None) -> R:
-    """The release with its identity. Under a durable ledger that names its fit and the head of the chain, and the
-    ledger keeps its digest when the fit is settled, here.
+    """The release with its identity. Under a durable ledger that names its fit, the head of the chain and the cap, and
+    the ledger keeps its digest when the fit is settled, here.
     """
     if not isinstance(account, Account):
         return identified(release)
-    made = identified(release, dataset=account.dataset, fit=account.fit, head=account.head())
+    head, cap = account.standing() or (None, None)
+    made = identified(release, dataset=account.dataset, fit=account.fit, head=head, cap=cap)
     account.settle(None if made.identity is None else made.identity.digest)
     return made

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpkmeans.core.readable import column_names
+from dpkmeans.core.cost import in_words
+from dpkmeans.core.readable import SHORT, column_names, when
 from dpkmeans.core.release import Release
 from dpkmeans.core.unit import Person, Row
 from dpkmeans.synopsis.verify import Verdict
 
-SHORT = 16  # characters of a digest, a key or a chain's head
+_SHOW_LEDGER = "dpkmeans ledger show ledger.db"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def decision(release: Release, checked: list[Verdict]) -> list[Answer]:
     return [
         Answer("What is released", _released(release)),
         Answer("About whom", _about(release)),
-        Answer("At which privacy loss", *_loss(release)),
+        Answer("At which privacy loss, of which cap", *_loss(release)),
         Answer("Recorded where", *_recorded(release)),
         Answer("Signed by whom", *_signed(release)),
         Answer("Verified how", *_verified(checked)),
@@ -58,10 +59,17 @@ def _about(release: Release) -> str:
 def _loss(release: Release) -> tuple[str, str]:
     spent, identity = release.cost.spent_in_words(), release.identity
     of = "" if release.cost.privacy is None else f", of {release.cost.promised_in_words()} promised for this fit"
-    if identity is None or identity.dataset is None:
-        return f"Epsilon {spent}{of}. No cap of a data set is known to this release.", ""
-    return f"Epsilon {spent}{of}. What the cap of the data set {identity.dataset} leaves, the ledger says:", (
-        "dpkmeans ledger show ledger.db"
+    loss = f"Rho {spent[4:]}{of}" if spent.startswith("rho ") else f"Epsilon {spent}{of}"
+    if identity is None:
+        return f"{loss}. Whether there is a cap, this release does not say.", ""
+    if identity.dataset is None:
+        return f"{loss}. Under no cap: the loss was counted in memory only, and other releases are not known.", ""
+    if identity.cap is None:
+        return f"{loss}. The cap of the data set {identity.dataset}, and what is left of it:", _SHOW_LEDGER
+    return (
+        f"{loss}. The cap of the data set {identity.dataset} was {in_words(identity.cap)} for all releases together. "
+        "What is left of it:",
+        _SHOW_LEDGER,
     )
 
 
@@ -69,18 +77,12 @@ def _recorded(release: Release) -> tuple[str, str]:
     identity = release.identity
     if identity is None:
         return "Nowhere that this release knows of.", ""
-    made = f"Made {_when(identity.time)} by dpkmeans {identity.version}."
+    made = f"Made {when(identity.time)} by dpkmeans {identity.version}."
     if identity.fit is None:
         return f"{made} Not in a durable ledger.", ""
     return f"{made} In the ledger as fit {identity.fit}; to compare both:", (
         "dpkmeans show model.json --verify --ledger ledger.db"
     )
-
-
-def _when(time: str | None) -> str:
-    if time is None:
-        return "at a time that is not recorded"
-    return f"on {time[:10]} at {time[11:16]} UTC" if time.endswith("+00:00") else f"at {time}"
 
 
 def _signed(release: Release) -> tuple[str, str]:

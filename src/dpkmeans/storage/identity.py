@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dpkmeans import __version__
+from dpkmeans.core.cost import Cost
 from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.identity import Identity, Signature
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.errors import FileError
 from dpkmeans.storage import codec
 from dpkmeans.storage.json_files import checksum
@@ -36,14 +38,20 @@ R = TypeVar("R", bound=Identifiable)
 
 
 def identified(
-    release: R, *, dataset: str | None = None, fit: str | None = None, head: str | None = None, time: bool = True
+    release: R,
+    *,
+    dataset: str | None = None,
+    fit: str | None = None,
+    head: str | None = None,
+    cap: Privacy | None = None,
+    time: bool = True,
 ) -> R:
-    """The same with an identity; with a `dataset`, also its entry in a durable ledger. Unsigned.
+    """The same with an identity; with a `dataset`, also its entry in a durable ledger and the cap there. Unsigned.
 
     A seeded release gets no time: it is the same to the last bit whenever it is made.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds") if time and not release.guarantee.seeded else None
-    return _sealed(release, Identity("", __version__, release.file_version, now, dataset, fit, head))
+    return _sealed(release, Identity("", __version__, release.file_version, now, dataset, fit, head, cap=cap))
 
 
 def identified_by_source(release: R, source: Identity) -> R:
@@ -53,7 +61,7 @@ def identified_by_source(release: R, source: Identity) -> R:
     """
     known = None, source.dataset, source.fit, source.head
     origin = source.made_from or source.digest
-    return _sealed(release, Identity("", __version__, release.file_version, *known, made_from=origin))
+    return _sealed(release, Identity("", __version__, release.file_version, *known, made_from=origin, cap=source.cap))
 
 
 def _sealed(release: R, identity: Identity) -> R:
@@ -86,8 +94,10 @@ def encode_identity(identity: Identity | None) -> dict[str, Any] | None:
     if identity is None:
         return None
     plain = asdict(identity)
-    if identity.made_from is None:  # as in files of older versions
-        del plain["made_from"]
+    plain["cap"] = None if identity.cap is None else _encode_cap(identity.cap)
+    for name in ("made_from", "cap"):  # without them, as in files of older versions
+        if plain[name] is None:
+            del plain[name]
     return plain
 
 
@@ -105,6 +115,7 @@ def decode_identity(content: dict[str, Any]) -> Identity | None:
         head=None if plain["head"] is None else _hexadecimal(plain["head"], 64),
         signature=None if plain["signature"] is None else _decode_signature(plain["signature"]),
         made_from=None if plain.get("made_from") is None else _hexadecimal(plain["made_from"], 64),
+        cap=None if plain.get("cap") is None else _decode_cap(plain["cap"]),
         **text,
     )
 
@@ -126,6 +137,18 @@ def check_unchanged(release: Identifiable) -> None:
             "this release was changed since it was made, and its identity no longer fits. "
             "Save the one that was made, or one without: dataclasses.replace(release, identity=None)."
         )
+
+
+def _encode_cap(cap: Privacy) -> dict[str, float]:
+    fields = {"epsilon": cap.epsilon, "delta": cap.delta, "rho": cap.rho}
+    return {name: float(value) for name, value in fields.items() if value is not None}
+
+
+def _decode_cap(plain: dict[str, Any]) -> Privacy | None:
+    epsilon, delta, rho = (
+        None if plain.get(name) is None else codec.read_float(plain[name]) for name in ("epsilon", "delta", "rho")
+    )
+    return Cost.of((), epsilon, delta, rho).privacy
 
 
 def _decode_signature(plain: dict[str, Any]) -> Signature:

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans
+from dpkmeans.cli.main import main
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.release import Release
 from dpkmeans.errors import FileError, LedgerError
 from dpkmeans.privacy.durable.hash_chain import COLUMNS, FIELDS, LedgerEntry, verify
@@ -300,6 +302,59 @@ def test_a_model_is_reconciled_with_its_ledger_and_with_no_other(place, tmp_path
         statements = [v.statement for v in found.verdicts if not v.holds]
         assert {"the ledger charged what the release says it spent", "the ledger keeps its digest"} <= set(statements)
         assert any(claim.startswith("who wrote") for claim in found.claimed)
+
+
+def test_a_release_names_the_cap_under_which_it_was_made_and_the_ledger_says_the_same(place, tmp_path):
+    path = tmp_path / "ledger.db"
+    store = DurableLedger.create(path, analyst="ada")
+    store.add("visits", Privacy(Epsilon.of(2.0), 1e-6))
+    store.add("other", 9.0)
+    release = DPKMeans(2, epsilon=0.5, bounds=(0, 1), ledger=store, dataset="visits").fit(X).release_
+    store.set_cap("visits", 4.0)
+    assert release.identity.cap == Privacy(Epsilon.of(2.0), 1e-6)
+    assert Release.from_dict(release.to_dict()).identity == release.identity
+    assert check_release(release, ledger=path).hold
+    digest = digest_of(
+        replace(release, identity=replace(release.identity, cap=Privacy(Epsilon.of(4.0), 1e-6))).to_dict()
+    )
+    forged = replace(release.identity, cap=Privacy(Epsilon.of(4.0), 1e-6), digest=digest)
+    wrong = [v.statement for v in check_release(replace(release, identity=forged), ledger=path).verdicts if not v.holds]
+    assert wrong == ["the ledger had the cap that the release names", "the ledger keeps its digest"]
+    assert "its entry in a ledger, and the cap there" in check_release(release).claimed
+
+
+def test_a_model_of_an_older_version_names_no_cap_and_is_read_and_verified_as_before(place, tmp_path):
+    wrapper = json.loads((place / "model.json").read_text())
+    identity = wrapper["content"]["identity"]
+    assert identity.pop("cap") == {"epsilon": 5.0}
+    identity["digest"], identity["signature"] = digest_of(wrapper["content"]), None
+    files.write_json(tmp_path / "old.json", KIND, wrapper["version"], wrapper["content"])
+    old = Release.load(tmp_path / "old.json")
+    assert old.to_dict() == wrapper["content"]
+    checks = check_release(old)
+    assert checks.hold
+    assert "its entry in a ledger" in checks.claimed
+    with_ledger = [v.statement for v in check_release(old, ledger=place / "ledger.db").verdicts if not v.holds]
+    assert with_ledger == ["the ledger keeps its digest"]  # that of the newer model
+    assert "The cap of the data set visits, and what is left of it:" in old.report()
+
+
+def test_show_says_which_release_it_is(place, key, capsys):
+    release = Release.load(place / "model.json")
+    assert main(["show", str(place / "model.json")]) == 0
+    rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line)
+    shown = {name: value.strip() for name, value in rows.items()}
+    identity = release.identity
+    assert shown["data set"] == "visits"
+    assert shown["fit"] == identity.fit
+    assert shown["cap"] == "epsilon 5 when it was made"
+    assert shown["ledger's head"] == identity.head[:16] + "…"
+    assert shown["digest"] == identity.digest[:16] + "…"
+    assert shown["signed by"].startswith(f"the key {key.public[:16]}…")
+    assert shown["unit"] == "row; neighbours: add or remove one record"
+    assert shown["made"].startswith(f"on {identity.time[:10]} at ")
+    assert f"by dpkmeans {identity.version}, file format {identity.schema}" in shown["made"]
+    assert "The cap of the data set visits was epsilon 5 for all releases together." in release.report()
 
 
 def test_a_ledger_whose_fields_have_other_types_is_damaged_and_no_bug(place, tmp_path):

@@ -85,12 +85,12 @@ class Account:
                 self._held = held
             self.n_spends += 1
 
-    def head(self) -> str | None:
-        """The head of the ledger's chain now; None where it cannot be read."""
+    def standing(self) -> tuple[str, Privacy] | None:
+        """The head of the ledger's chain now, and the cap of the data set; None where they cannot be read."""
         try:
-            return self.ledger.head()
-        except LedgerError as error:
-            warn(UnsettledWarning(f"{error} The release does not say which entries stood before it."))
+            return self.ledger.standing(self.dataset)
+        except (LedgerError, MethodError) as error:
+            warn(UnsettledWarning(f"{error} The release does not say which entries stood before it, nor the cap."))
             return None
 
     def settle(self, digest: str | None = None) -> None:

@@ -57,6 +57,11 @@ class Book:
         """The last entry of all."""
         return self._one(f"{_ENTRIES} ORDER BY number DESC LIMIT 1")
 
+    def head(self) -> str:
+        """The hash of the last entry."""
+        last = self.last()
+        return BEGINNING if last is None else last.hash
+
     def seal_of(self, number: int) -> str | None:
         """Hash and signature of an entry, as they stand; None where it is not there."""
         row = self.connection.execute("SELECT sha256 FROM entries WHERE number = ?", (number,)).fetchone()

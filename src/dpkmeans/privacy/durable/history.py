@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.privacy import Privacy
 from dpkmeans.core.rho import Rho
 from dpkmeans.errors import LedgerError
 from dpkmeans.privacy.durable.hash_chain import LedgerEntry
@@ -49,6 +50,11 @@ class History:
     entries: tuple[LedgerEntry, ...]
     releases: tuple[RecordedRelease, ...]
     reservations: tuple[Reservation, ...]
+
+    def cap_after(self, number: int) -> Privacy | None:
+        """The cap once the entry of that number was made; None before there was a cap. For one data set."""
+        caps = [entry.cap for entry in self.entries if entry.number <= number and not entry.kind.endswith(RHO)]
+        return Terms.read(self.entries[0].label, self.entries[0].dataset).cap(caps[-1]) if caps else None
 
 
 def history_of(entries: Sequence[LedgerEntry], terms: Mapping[str, Terms]) -> History:

@@ -273,8 +273,11 @@ class DurableLedger:
 
     def head(self) -> str:
         """The hash of the last entry. Kept elsewhere, it shows later whether entries were removed: see `verify`."""
-        last = self._read(lambda book: book.last())
-        return BEGINNING if last is None else last.hash
+        return self._read(lambda book: book.head())
+
+    def standing(self, dataset: str) -> tuple[str, Privacy]:
+        """The head, and the cap of a data set, at one moment."""
+        return self._read(lambda book: (book.head(), book.dataset(dataset).privacy))
 
     def verify(self, expected_head: str | None = None, key: str | None = None) -> Verification:
         """Check the file and the whole chain, with a public `key` also who signed it. See `hash_chain.verify`."""
