@@ -311,6 +311,7 @@ def test_a_release_names_the_cap_under_which_it_was_made_and_the_ledger_says_the
     store.add("other", 9.0)
     release = DPKMeans(2, epsilon=0.5, bounds=(0, 1), ledger=store, dataset="visits").fit(X).release_
     store.set_cap("visits", 4.0)
+    assert release.identity is not None
     assert release.identity.cap == Privacy(Epsilon.of(2.0), 1e-6)
     assert Release.from_dict(release.to_dict()).identity == release.identity
     assert check_release(release, ledger=path).hold
@@ -345,6 +346,9 @@ def test_show_says_which_release_it_is(place, key, capsys):
     rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line)
     shown = {name: value.strip() for name, value in rows.items()}
     identity = release.identity
+    assert identity is not None
+    assert identity.head is not None
+    assert identity.time is not None
     assert shown["data set"] == "visits"
     assert shown["fit"] == identity.fit
     assert shown["cap"] == "epsilon 5 when it was made"
