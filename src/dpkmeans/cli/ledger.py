@@ -167,9 +167,9 @@ def _show(store: DurableLedger, dataset: str | None, *, json: bool) -> None:
     shares = {d.name: store.shares(d.name) for d in datasets}
     entries = () if dataset is None else history.entries
     if json:
-        listed = {"datasets": [as_json(d, shares[d.name]) for d in datasets]}
-        found = {"releases": list(map(plain, history.releases)), "open": list(map(plain, history.reservations))}
-        output.print_json_lines({**listed, **found}, "entries", map(vars, entries))
+        few = {"datasets": [as_json(d, shares[d.name]) for d in datasets]}
+        few["open"] = list(map(plain, history.reservations))
+        output.print_json_lines(few, {"releases": map(plain, history.releases), "entries": map(vars, entries)})
         return
     body = [[d.name, d.unit, cap_in_words(d.privacy), spent_in_words(d), remaining_in_words(d)] for d in datasets]
     output.print_table(["data set", "per", "cap", "spent", "left"], body)

@@ -138,12 +138,14 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(content, allow_nan=False, indent=1) + "\n")
 
 
-def print_json_lines(content: dict[str, Any], name: str, lines: Iterable[Any]) -> None:
-    """One JSON document on stdout, with a list under `name` that may be long: one line for each of `lines`."""
+def print_json_lines(content: dict[str, Any], lists: dict[str, Iterable[Any]]) -> None:
+    """One JSON document on stdout, with `lists` in it that may be long: one line for each of their items."""
     head = json.dumps(content, allow_nan=False, indent=1).removesuffix("\n}")
     encode = json.JSONEncoder(allow_nan=False).encode
-    rows = ",\n".join(f"  {encode(line)}" for line in lines)
-    sys.stdout.write(f'{head},\n "{name}": [\n{rows}\n ]\n}}\n')
+    for name, items in lists.items():
+        rows = ",\n".join(f"  {encode(item)}" for item in items)
+        head += f',\n "{name}": [\n{rows}\n ]'
+    sys.stdout.write(f"{head}\n}}\n")
 
 
 def print_lines(lines: Iterable[object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpkmeans import DPKMeans
+from dpkmeans.cli.ledger import _show
 from dpkmeans.cli.main import main
 from dpkmeans.core.conversion import capacity, epsilon_of
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -314,3 +316,31 @@ def test_a_spend_takes_no_more_steps_after_hundreds_of_entries(store, dataset):
         book.charge("spend", dataset, spend, fit="fit", label="step")
     assert steps() < 1.5 * first
     book.connection.close()
+
+
+def test_what_it_takes_to_show_a_ledger_grows_with_its_entries_and_not_faster(store, capsys):
+    """Steps of SQLite's machine, calls of Python functions: for four times the entries not sixteen times as many."""
+
+    def work() -> tuple[int, int]:
+        steps, calls = [], []
+        store._read(lambda book: book.connection.set_progress_handler(lambda: steps.append(1), 1))
+        sys.setprofile(lambda *_: calls.append(1))
+        try:
+            _show(store, "pure", json=False)
+        finally:
+            sys.setprofile(None)
+            store._read(lambda book: book.connection.set_progress_handler(None, 0))
+        return len(steps), len(calls)
+
+    def fits(first: int, last: int) -> None:
+        for i in range(first, last):
+            store.reserve("pure", Epsilon(10), fit=f"fit {i}", label="synopsis")
+            store.settle("pure", Epsilon(5), fit=f"fit {i}", label="", digest=f"{i:064x}")
+
+    fits(0, 50)
+    few = work()
+    fits(50, 200)
+    many = work()
+    assert few[0] < many[0] < 5 * few[0]
+    assert few[1] < many[1] < 5 * few[1]
+    assert "fit 199" in capsys.readouterr().out
