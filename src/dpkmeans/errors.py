@@ -194,6 +194,10 @@ class UnsettledWarning(DPKMeansWarning):
     """A finished fit could not return what it had reserved in a durable ledger: all of it stays spent."""
 
 
+class LeftBehindWarning(DPKMeansWarning):
+    """Packed records may be left on the disk of a Spark executor until its application ends."""
+
+
 class MisfitWarning(DPKMeansWarning):
     """No record lies within the bounds of a column, or has any of its levels: a wrong unit, or another spelling.
 

@@ -19,13 +19,14 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.data.source import Files, FrameSource
 from dpkmeans.engines import spark as spark_engine
+from dpkmeans.engines import spark_files
 from dpkmeans.engines.block_tasks import Partial
 from dpkmeans.engines.config import Spark
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.reach import reach_spark
 from dpkmeans.engines.spark_jobs import run_job
-from dpkmeans.errors import DataError, EngineError, MethodError, MissingFileError, WorkerVersionError
+from dpkmeans.errors import DataError, EngineError, LeftBehindWarning, MethodError, MissingFileError, WorkerVersionError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -249,6 +250,28 @@ def test_blocks_stay_in_files_for_their_user_alone_are_made_again_if_gone_and_go
                 os.unlink(path)
         engine.close()
         assert kept_files(session) <= others
+
+
+def test_files_of_an_executor_that_is_too_busy_to_remove_them_are_named(session, monkeypatch):
+    engine = open_data(session.createDataFrame(pd.DataFrame(X, columns=list("abc"))), Spark(session=session)).engine(
+        BOX
+    )
+    engine.count()
+    remove = spark_files.remove
+    monkeypatch.setattr(spark_files, "remove", lambda name: lambda kept: [True for _ in remove(name)(kept)])
+    with pytest.warns(LeftBehindWarning, match="dpkmeans-blocks-"):
+        engine.close()
+
+
+def test_a_task_that_removes_files_says_which_lie_on_another_executor(tmp_path, monkeypatch):
+    name, files = spark_files.new_name(), []
+    for executor in ("one", "two"):
+        (tmp_path / executor).mkdir()
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / executor))
+        files += spark_files.keep(name, 3)(0, [])
+    assert spark_files.remove(name)(files) == [True, False]
+    assert [os.listdir(tmp_path / executor) for executor in ("one", "two")] == [[name], []]
+    assert spark_files.remove(name)(files[1:]) == [False], "it is gone, and was here"
 
 
 def test_records_that_are_refused_leave_no_file_on_the_executors(session):

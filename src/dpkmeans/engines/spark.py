@@ -26,6 +26,7 @@ from dpkmeans.engines import spark_files
 from dpkmeans.engines.block_engine import BlockEngine, Watch
 from dpkmeans.engines.block_tasks import Block, RandomPartition, Task, over_blocks, sorted_block
 from dpkmeans.engines.dask import PART_NUMBERS, labels_of, lloyd_there, read_piece
+from dpkmeans.engines.odd_bounds import warn_holder
 from dpkmeans.engines.packing import pack_batch
 from dpkmeans.engines.person_shuffle import Failed, Shuffle, spark_blocks, spark_frame, spark_pieces
 from dpkmeans.engines.persons import Door
@@ -33,12 +34,17 @@ from dpkmeans.engines.same_code import same_code
 from dpkmeans.engines.spark_files import KeptBlocks, opened
 from dpkmeans.engines.spark_jobs import BlocksGoneError, run_job
 from dpkmeans.engines.waiting import WORKER_TIMEOUT
-from dpkmeans.errors import DataError, DPKMeansError, EngineError
+from dpkmeans.errors import DataError, DPKMeansError, EngineError, LeftBehindWarning
 
 A = TypeVar("A")
 
 _LABELLED = 16  # partitions whose labels come back at once
 _FEW = 32  # partial answers that the driver adds up by itself
+_TRIES_TO_REMOVE = 5  # files of executors that are busy
+_LEFT = (
+    "packed records may be left in folders dpkmeans-blocks-* of Spark executors that were too busy to remove them. "
+    "They are for the user of the executor alone, and go when the Spark application ends. Stop the session then."
+)
 _TRIES = 2  # to go on with files of which one was gone; from then on Spark holds the blocks
 
 
@@ -153,16 +159,26 @@ class SparkEngine(BlockEngine):
 
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
-        if self._kept and interrupts.requested() is None:
-            with suppress(EngineError):  # of an executor that is lost the files are gone as well
-                self._job(lambda: self._rdd.foreachPartition(same_code(spark_files.remove(self._name))), 1.0)
-        self._kept, self._part_sizes = False, None
+        if interrupts.requested() is None and not self._remove_files() and self._on_close is None:
+            warn_holder([LeftBehindWarning(_LEFT)])
+        self._part_sizes = None
         if self._on_close is None:
             self._rdd.unpersist()
             self._blocks.unpersist()
         else:
             self._on_close()
             self._on_close = None
+
+    def _remove_files(self) -> bool:
+        """Remove the files on the executors. False if some may be left."""
+        remove = same_code(spark_files.remove(self._name))
+        elsewhere = self._kept
+        self._kept = False
+        with suppress(EngineError):  # of an executor that is lost the files are gone as well
+            for _ in range(_TRIES_TO_REMOVE):
+                elsewhere = elsewhere and any(self._job(self._rdd.mapPartitions(remove).collect, 1.0))
+            return not elsewhere
+        return True
 
     def _sizes(self) -> dict[int, int]:
         if self._part_sizes is None:
@@ -205,7 +221,9 @@ class SparkEngine(BlockEngine):
                 return self._job(lambda found=found: job(found))  # type: ignore[misc]
             except BlocksGoneError:
                 self._gone += 1
+                self._remove_files()  # of the other partitions, before Spark forgets where they are
                 self._rdd.unpersist()
+                self._kept = self._gone < _TRIES
                 (self._rdd if self._gone < _TRIES else self._blocks).persist(StorageLevel.MEMORY_AND_DISK)
         return self._job(lambda: job(self._blocks.mapPartitions(same_code(function))))
 

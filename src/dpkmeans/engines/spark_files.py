@@ -78,11 +78,17 @@ def opened(kept: Iterable[KeptBlocks]) -> Iterator[Block]:
             start = end
 
 
-def remove(name: str) -> Callable[[Iterable[KeptBlocks]], None]:
-    """A function that removes the files of the engine called `name`, wherever it runs."""
+def remove(name: str) -> Callable[[Iterable[KeptBlocks | Failed]], list[bool]]:
+    """A function that removes the files of the engine called `name` where it runs.
 
-    def at(_: Iterable[KeptBlocks]) -> None:
-        shutil.rmtree(_folder(name), ignore_errors=True)
+    It says of each of its own files whether that lies elsewhere: Spark sends a task away from an executor that is busy.
+    """
+
+    def at(kept: Iterable[KeptBlocks | Failed]) -> list[bool]:
+        here = _local() / name
+        found = [str(here) != os.path.dirname(one.path) for one in kept if isinstance(one, KeptBlocks)]
+        shutil.rmtree(here, ignore_errors=True)  # with what attempts that failed have left
+        return found
 
     return at
 
@@ -92,9 +98,13 @@ def new_name() -> str:
     return f"{_PREFIX}{uuid4().hex}"
 
 
+def _local() -> Path:
+    """The executor's own folder."""
+    return Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
+
+
 def _folder(name: str) -> Path:
     """The folder of an engine on this executor, for its user alone."""
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    folder = Path(local) / name
+    folder = _local() / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
