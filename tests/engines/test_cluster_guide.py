@@ -1,4 +1,4 @@
-"""The commands of the guide on clusters run, on workers that are processes of their own, and give what memory gives."""
+"""What the guide on clusters and the page on scale say of clusters runs, on workers that are processes of their own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,22 @@ import pandas as pd
 import pytest
 from tests.engines.clusters import why_no_spark
 
+from dpkmeans import DPKMeans
 from dpkmeans.cli.main import main
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "clusters.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def blocks(page):
+    return re.findall(r"^```(\w*)\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+BLOCKS = blocks("clusters.md")
 FITS = {command.split()[4]: command for kind, block in BLOCKS if not kind for command in block.splitlines()}
+LOCAL, GIVEN = (
+    line for kind, block in blocks("scale.md") if not kind for line in block.splitlines() if "--engine dask" in line
+)
+(IN_PYTHON,) = (block for kind, block in blocks("scale.md") if kind == "python" and "Dask(client=client)" in block)
 STARTS = [line for _, block in BLOCKS for line in block.splitlines() if line.startswith("dask ")]
 
 pytestmark = pytest.mark.cluster
@@ -27,13 +38,15 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture
 def shared(tmp_path):
     rng = np.random.default_rng(0)
-    pd.DataFrame(100 * rng.random((4000, 2)), columns=["east", "north"]).to_parquet(tmp_path / "visits.parquet")
+    frame = pd.DataFrame(100 * rng.random((4000, 2)), columns=["east", "north"])
+    frame.to_parquet(tmp_path / "visits.parquet")
+    (tmp_path / "visits").mkdir()
+    frame.to_parquet(tmp_path / "visits" / "1.parquet")
     return tmp_path
 
 
 def run(command, shared, capsys):
     words = shlex.split(command.replace("/shared/", f"{shared}/"))[1:]
-    words[words.index("--out") + 1] = str(shared / words[words.index("--out") + 1])
     assert main(words) == 0, capsys.readouterr().err
 
 
@@ -45,8 +58,9 @@ def run_apart(command, shared):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_commands_for_dask_run(shared, capsys):
-    pytest.importorskip("distributed")
+def test_the_commands_for_dask_run(shared, capsys, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.chdir(shared)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -61,11 +75,16 @@ def test_the_commands_for_dask_run(shared, capsys):
     ]
     try:
         run(FITS["dask"].replace("8786", port), shared, capsys)
+        run(GIVEN.replace("scheduler:8786", f"127.0.0.1:{port}"), shared, capsys)
+        with distributed.Client(f"tcp://127.0.0.1:{port}", set_as_default=False) as client:
+            code = IN_PYTHON.replace("/shared/", f"{shared}/")
+            exec(code, {"DPKMeans": DPKMeans, "client": client})  # noqa: S102 (our own example)
     finally:
         for process in reversed(started):
             process.terminate()
             process.wait(30)
     assert (shared / "dask.json").is_file()
+    run(LOCAL, shared, capsys)
 
 
 def test_the_command_for_spark_runs_on_executors_of_their_own(shared):
