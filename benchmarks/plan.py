@@ -7,6 +7,11 @@ What was measured is kept in the file --rows, and a set that is there is not run
 from synthetic sets only. Each is also predicted by a fit that has not seen it (ten folds), and with --real eight sets
 are predicted that are in no fit; they come from DPKMEANS_DATA, else ../shared/data. How far off these predictions are
 is stored next to the model.
+
+    python benchmarks/plan.py --check 60
+
+asks the model that comes with the package for the epsilon of a loss, as `dpkmeans plan --loss-at-most` does, on sets
+that it was not fitted to, and fits at that epsilon.
 """
 
 from __future__ import annotations
@@ -34,6 +39,8 @@ METHODS = ("synopsis", "su", "blum", "dwork", "su-hybrid")
 REAL = ("iris", "house", "s1", "birch2", "image", "lifesci", "adult6", "a2")
 REAL_EPSILONS = (0.1, 0.5, 1.0)
 FOLDS = 10
+FRESH = 1000  # the first seed of sets that no model was fitted to
+CHECKED_LOSSES = (0.02, 0.1, 0.5)
 MAX_FOR_LENGTHS = 200  # rows from which heights and lengths are fitted: the time grows with their cube
 
 Row = dict[str, Any]
@@ -186,6 +193,31 @@ def real_rows() -> list[Row]:
     return rows
 
 
+def checked(sets: int) -> str:
+    """How often a fit at the epsilon that `--loss-at-most` names stays within the loss, on sets that are in no fit."""
+    from dpkmeans.planning.advice import epsilon_for
+
+    held: dict[tuple[float, float, str], list[bool]] = {}
+    for seed in range(FRESH, FRESH + sets):
+        X, k, _ = a_set(seed)
+        n, d = X.shape
+        engine = MemoryEngine.of_records(X, Bounds.of((0.0, 1.0), d))
+        best = best_cost(engine, X, k)
+        for known, spread in (("known", float(np.sqrt(best / (n * d)))), ("unknown", None)):
+            for loss in CHECKED_LOSSES:
+                for needed in epsilon_for(n, d, k, loss, spread=spread):
+                    if needed.epsilon is None:
+                        continue
+                    ledger = Ledger(needed.epsilon)
+                    release = make_method("synopsis").run(engine, k, ledger=ledger, rng=Randomness.secure())
+                    within = cost(engine, release.centroids) <= (1 + loss) * best
+                    held.setdefault((loss, needed.sure, known), []).append(within)
+    lines = ["| loss at most | promised | spread | fits | stayed within it |", "|" + " --- |" * 5]
+    for (loss, sure, known), found in sorted(held.items()):
+        lines.append(f"| {loss:.0%} | {sure:.0%} | {known} | {len(found)} | {np.mean(found):.0%} |")
+    return "\n".join(lines).replace("%", " %")
+
+
 def table(content: dict[str, Any]) -> str:
     """The table of docs/plan.md."""
     lines = ["| method | spread | sets | median factor | nine of ten within | 80 % range holds |", "|" + " --- |" * 6]
@@ -204,9 +236,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=7200.0, help="begin no further set after this time")
     parser.add_argument("--real", action="store_true", help="also predict sets that are in no fit")
     parser.add_argument("--write", type=Path, default=None)
+    parser.add_argument("--check", type=int, default=0, help="fit so many other sets at the epsilon that plan names")
     options = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignalWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)  # of lengths at the end of their range
+    if options.check:
+        print(checked(options.check))
+        return
     rows = kept(options.rows, options.sets, options.seconds)
     content = fitted(rows)
     content["held_out"] = held_out(rows)

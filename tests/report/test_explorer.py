@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pytest
 from tests.report.browser import Watched, chromium, violations
 
-from dpkmeans import DPKMeans, Guarantee
+from dpkmeans import DPKMeans, Guarantee, make_synopsis
 from dpkmeans.cli.main import main
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -93,8 +94,27 @@ def number(page, selector):
     return float(page.inner_text(selector).replace(",", ""))
 
 
+def test_the_page_holds_points_and_starts_and_no_number_for_its_script_to_repeat(page_file):
+    held = json.loads(re.search(r'id="data">(.*?)</script>', page_file.read_text(), re.DOTALL).group(1))
+    released = {"points", "weights", "starts", "double"}
+    public = {"names", "lower", "unit", "box", "longest", "zone_epsilon", "shown", "first"}
+    assert set(held) == released | public
+    assert len(held["starts"]) == 19
+
+
+def a_released_synopsis():
+    """One of a fit: a grid, whose points may lie as far from one centroid as from another."""
+    rng = np.random.default_rng(3)
+    X = np.clip(rng.random((6, 2))[rng.integers(6, size=3000)] + 0.05 * rng.standard_normal((3000, 2)), 0, 1)
+    return make_synopsis(X, epsilon=1.0, bounds=(0, 1), guarantee="none", random_state=5)
+
+
 @pytest.mark.browser
-def test_by_keyboard_every_k_has_the_numbers_of_explore(opened, synopsis):
+@pytest.mark.parametrize("made", [a_synopsis, a_released_synopsis])
+def test_by_keyboard_every_k_has_the_numbers_of_explore_computed_in_the_page(browser, made, tmp_path):
+    synopsis = made()
+    write_explorer(synopsis, tmp_path / "explore.html")
+    opened = Watched(browser, tmp_path / "explore.html", viewport={"width": 1200, "height": 900})
     page = opened.page
     page.focus("#k")
     page.keyboard.press("Home")
@@ -105,8 +125,28 @@ def test_by_keyboard_every_k_has_the_numbers_of_explore(opened, synopsis):
         assert page.locator("#clusters tr").count() == row.k
         assert "At rest" in page.inner_text("#now")
         cost = float(re.search(r"cost ([\d.,]+\d)", page.inner_text("#now")).group(1).replace(",", ""))
-        assert cost == pytest.approx(row.cost, rel=1e-3)  # computed in the page; shown with four digits
+        assert cost == pytest.approx(row.cost, rel=1e-3)  # of the step that is shown, with four digits
+        assert number(page, "#smallest") == pytest.approx(row.sizes[-1], abs=0.51)
         page.keyboard.press("ArrowRight")
+    for chart in ("#costs", "#silhouettes"):
+        page.wait_for_function(f"document.querySelector('{chart} polyline').points.numberOfItems === 19")
+    assert opened.others() == opened.said == []
+    opened.close()
+
+
+@pytest.mark.browser
+def test_a_page_of_a_large_synopsis_shows_fewer_digits_and_says_where_it_begins(browser, tmp_path, monkeypatch):
+    synopsis = a_synopsis()
+    monkeypatch.setattr(explorer, "MAX_DOUBLES", 0)
+    monkeypatch.setattr(explorer, "MAX_NUMBERS", synopsis.data.points.size + len(synopsis.data.weights))
+    write_explorer(synopsis, tmp_path / "explore.html", 6)
+    opened = Watched(browser, tmp_path / "explore.html", viewport={"width": 1200, "height": 900})
+    (row,) = [row for row in synopsis.explore(range(2, 21), random_state=0) if row.k == 6]
+    assert number(opened.page, "#cost") >= row.cost * (1 - 1e-3)
+    assert number(opened.page, "#cost") == float(f"{number(opened.page, '#cost'):.4g}")
+    assert "Its numbers can be worse than those of the table below" in opened.page.inner_text("main")
+    assert opened.others() == opened.said == []
+    opened.close()
 
 
 @pytest.mark.browser

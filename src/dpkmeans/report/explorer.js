@@ -4,13 +4,14 @@
   const byId = (id) => document.getElementById(id);
   const floats = (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    return Float64Array.from(new Float32Array(bytes.buffer));
+    return data.double ? new Float64Array(bytes.buffer) : Float64Array.from(new Float32Array(bytes.buffer));
   };
   const points = floats(data.points), weights = floats(data.weights);
   const d = data.names.length, m = weights.length, heaviest = weights.reduce((a, b) => Math.max(a, b), 0);
+  const total = weights.reduce((a, b) => a + b, 0), ks = data.starts.map((_, i) => data.first + i);
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const MAX_STEPS = 300, MILLISECONDS = 700, RATE = data.zone_epsilon / 4, RIGHT = Math.PI / 2;
-  const digits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
+  const MAX_STEPS = 300, MILLISECONDS = 700, PATIENCE = 100, RATE = data.zone_epsilon / 4, RIGHT = Math.PI / 2;
+  const digits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: data.double ? 6 : 4 });
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
   const compact = new Intl.NumberFormat("en-US", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
   const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
@@ -29,21 +30,22 @@
   const assign = (centroids) => {
     const k = centroids.length / d, labels = new Int32Array(m), sizes = new Float64Array(k);
     const sums = new Float64Array(k * d);
-    let cost = 0;
+    let cost = 0, score = 0;
     for (let i = 0; i < m; i++) {
-      let best = Infinity, label = 0;
+      let best = Infinity, second = Infinity, label = 0;
       for (let c = 0; c < k; c++) {
         let square = 0;
         for (let j = 0; j < d; j++) { const off = points[i * d + j] - centroids[c * d + j]; square += off * off; }
-        if (square < best) { best = square; label = c; }
+        if (square < best) { second = best; best = square; label = c; } else if (square < second) second = square;
       }
       labels[i] = label;
       sizes[label] += weights[i];
       cost += weights[i] * best;
+      if (second > 0 && k > 1) score += weights[i] * (1 - Math.sqrt(best) / Math.sqrt(second));
       for (let j = 0; j < d; j++) sums[label * d + j] += weights[i] * points[i * d + j];
     }
     const means = centroids.map((old, at) => { const n = sizes[(at / d) | 0]; return n > 0 ? sums[at] / n : old; });
-    return { centroids, labels, sizes, means, cost: cost * data.longest ** 2 };
+    return { centroids, labels, sizes, means, cost: cost * data.longest ** 2, silhouette: score / total };
   };
   const same = (a, b) => a && b && a.every((label, i) => label === b[i]);
   const distance = (a, b, c) => {
@@ -104,9 +106,9 @@
   };
 
   const begin = (k) => {
-    const kept = data.ks[k - data.first].start;
+    const kept = data.starts[k - data.first];
     if (kept) return floats(kept);
-    const start = new Float64Array(k * d), total = weights.reduce((a, b) => a + b, 0);
+    const start = new Float64Array(k * d);
     for (let c = 0; c < k; c++) {
       let left = random() * total, i = 0;
       while (i < m - 1 && (left -= weights[i]) > 0) i++;
@@ -134,6 +136,16 @@
     return { frames, rest: same(now.labels, before) };
   };
 
+  // What Lloyd's algorithm comes to for each k: computed when k is chosen, and for the other k one after the other.
+  const ends = new Map();
+  const endOf = (k) => {
+    if (!ends.has(k)) {
+      const last = runOf(k, "lloyd").frames.at(-1);
+      ends.set(k, { cost: last.cost, silhouette: last.silhouette, smallest: last.sizes.reduce((a, b) => Math.min(a, b)) });
+    }
+    return ends.get(k);
+  };
+
   const canvas = byId("map"), slider = byId("k"), play = byId("play");
   let run = null, at = 0, timer = 0;
   const place = (unit, j) => data.lower[j] + unit * data.unit[j];
@@ -143,7 +155,8 @@
 
   const draw = () => {
     const x = Number(byId("x").value), y = Number(byId("y").value), frame = run.frames[at];
-    const width = 640, margin = 14, wide = data.box[x] || 1, high = d === 1 ? wide * 0.3 : data.box[y] || 1;
+    const width = Math.min(Math.max(canvas.clientWidth, 280), 640), margin = 14;
+    const wide = data.box[x] || 1, high = d === 1 ? wide * 0.3 : data.box[y] || 1;
     const height = Math.min(Math.max((width * high) / wide, 220), 640), sharp = Math.min(devicePixelRatio || 1, 3);
     canvas.width = width * sharp;
     canvas.height = height * sharp;
@@ -201,7 +214,7 @@
     const frame = run.frames[at], last = run.frames.length - 1;
     const by = frame.by === "start" ? "The start" : `Step ${at} of ${last}, by ${frame.by}`;
     const rest = at === last ? (run.rest ? " At rest: the assignment repeats." : " Stopped here, not yet at rest.") : "";
-    byId("now").textContent = `${by}: cost ${short.format(frame.cost)}.${rest}`;
+    byId("now").textContent = `${by}: cost ${short.format(frame.cost)}, silhouette ${short.format(frame.silhouette)}.${rest}`;
     byId("back").disabled = at === 0;
     byId("next").disabled = at === last;
     const body = byId("clusters"), shown = Math.min(d, data.shown);
@@ -238,33 +251,43 @@
   };
   const chart = (id, value, k) => {
     const svg = byId(id), left = 84, right = 310, top = 12, bottom = 140;
-    const values = data.ks.map((row) => row[value]), most = Math.max(...values), least = Math.min(0, ...values);
-    const x = (i) => left + ((right - left) * i) / Math.max(values.length - 1, 1);
+    const known = ks.filter((each) => ends.has(each)), values = known.map((each) => ends.get(each)[value]);
+    const most = Math.max(...values), least = Math.min(0, ...values), chosen = endOf(k)[value];
+    const x = (each) => left + ((right - left) * (each - data.first)) / Math.max(ks.length - 1, 1);
     const y = (v) => bottom - ((bottom - top) * (v - least)) / (most - least || 1);
     const text = (a, b, anchor, words) => element("text", { x: a, y: b, "text-anchor": anchor }, words);
-    const chosen = k - data.first;
     svg.replaceChildren(
       element("path", { class: "axis", d: `M${left},${top}V${bottom}H${right}` }),
-      element("line", { class: "chosen", x1: x(chosen), x2: x(chosen), y1: top, y2: bottom }),
-      element("polyline", { class: value, points: values.map((v, i) => `${x(i)},${y(v)}`).join(" ") }),
-      element("circle", { class: value, cx: x(chosen), cy: y(values[chosen]), r: 5 }),
+      element("line", { class: "chosen", x1: x(k), x2: x(k), y1: top, y2: bottom }),
+      element("polyline", { class: value, points: values.map((v, i) => `${x(known[i])},${y(v)}`).join(" ") }),
+      element("circle", { class: value, cx: x(k), cy: y(chosen), r: 5 }),
       text(left - 6, top + 6, "end", compact.format(most)), text(left - 6, bottom, "end", compact.format(least)),
       text(left, bottom + 18, "middle", String(data.first)),
-      text(right, bottom + 18, "middle", String(data.ks[data.ks.length - 1].k)),
+      text(right, bottom + 18, "middle", String(ks.at(-1))),
       text((left + right) / 2, bottom + 18, "middle", "clusters"));
-    svg.setAttribute("aria-label", `${value} over the number of clusters; ${digits.format(values[chosen])} at ${k}.`);
+    svg.setAttribute("aria-label", `${value} over the number of clusters; ${digits.format(chosen)} at ${k}.`);
+  };
+
+  const charts = () => {
+    chart("costs", "cost", Number(slider.value));
+    chart("silhouettes", "silhouette", Number(slider.value));
+  };
+  const computeOthers = () => {
+    const began = performance.now(), left = ks.filter((k) => !ends.has(k));
+    while (left.length && performance.now() - began < PATIENCE) endOf(left.shift());
+    charts();
+    if (left.length) setTimeout(computeOthers);
   };
 
   const choose = () => {
     stop();
-    const k = Number(slider.value), row = data.ks[k - data.first];
+    const k = Number(slider.value), row = endOf(k);
     byId("chosen").textContent = `${k} clusters`;
     slider.setAttribute("aria-valuetext", `${k} clusters`);
     byId("cost").textContent = digits.format(row.cost);
     byId("silhouette").textContent = digits.format(row.silhouette);
     byId("smallest").textContent = whole.format(row.smallest);
-    chart("costs", "cost", k);
-    chart("silhouettes", "silhouette", k);
+    charts();
     byId("zones").hidden = byId("strategy").value === "lloyd";
     run = runOf(k, byId("strategy").value);
     show(run.frames.length - 1);
@@ -276,7 +299,9 @@
   byId("first").addEventListener("click", () => { stop(); show(0); });
   byId("back").addEventListener("click", () => { stop(); show(at - 1); });
   byId("next").addEventListener("click", () => { stop(); show(at + 1); });
+  addEventListener("resize", draw);
   for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", draw);
   byId("live").hidden = false;
   choose();
+  setTimeout(computeOthers);
 })();

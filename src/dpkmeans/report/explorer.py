@@ -1,6 +1,9 @@
 """One self-contained page on a released synopsis: choose k, see clusters and costs, watch the strategies converge.
 
-The page computes everything from the released points, which it holds; it opens offline and makes no request.
+The page holds the released points with their weights, and for each k the start from which `Synopsis.explore` came to
+its clusters. From these it computes in the browser: the steps, the clusters, their costs and silhouettes. Beside that
+it holds the table of `Synopsis.explore`, for readers without scripts and on paper. It opens offline, and makes no
+request.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ KS = range(2, 21)  # numbers of clusters on the slider
 SEED = 0  # of the starts: no secret is involved, and a page should not change when it is made again
 MAX_COLUMNS = 12  # of the table of clusters
 MAX_NUMBERS = 150_000  # that the page holds: four bytes each, a third more as text, stay below 1 MB
+MAX_DOUBLES = MAX_NUMBERS // 2  # with eight bytes each: then its numbers are those of `Synopsis.explore` to six digits
 CHOSEN = 5  # clusters at first, where a release does not say
 
 
@@ -62,7 +66,8 @@ def synopsis_in(release: Release) -> Synopsis:
 def render_explorer(synopsis: Synopsis, chosen: int = CHOSEN) -> str:
     """The page as text, with `chosen` clusters at first. The same synopsis gives the same page.
 
-    Its numbers are those of `synopsis.explore(range(2, 21), random_state=0)`. Guarantee: that of the synopsis.
+    Its numbers are those of `synopsis.explore(range(2, 21), random_state=0)`, to six digits where the points fit into
+    it in double precision. Guarantee: that of the synopsis.
     """
     return _rendered(synopsis, chosen)[0]
 
@@ -78,7 +83,7 @@ def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
     rng = Randomness.of(SEED).generator
     ks = over(KS, "values of k", len(KS))
     found = [explore_from_start(synopsis.data, k, synopsis.bounds, rng) for k in ks]
-    fits = m * (d + 1) + sum(start.size for _, start in found) <= MAX_NUMBERS
+    numbers = m * (d + 1) + sum(start.size for _, start in found)
     names = [shortened(name) for name in synopsis.feature_names or (f"feature {j}" for j in range(d))]
     rows = [row for row, _ in found]
     x, y = _widest(synopsis.data)
@@ -98,18 +103,23 @@ def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
         "chosen": min(max(chosen, KS[0]), KS[-1]),
         "cost_unit": "squared units of the data" if synopsis.bounds.weights is None else "squared units, after scaling",
         "rows": rows,
-        "data": _data(synopsis, names, found, shown, with_starts=fits),
+        "with_starts": numbers <= MAX_NUMBERS,
+        "data": _data(synopsis, names, [start for _, start in found], shown, numbers),
     }
     return render_page("explorer", content), rows
 
 
-def _data(synopsis: Synopsis, names: list[str], found: list[Any], shown: int, *, with_starts: bool) -> dict[str, Any]:
-    """What the script reads: places in unit coordinates, as single-precision numbers in base 64."""
-    bounds = synopsis.bounds
+def _data(synopsis: Synopsis, names: list[str], starts: list[FloatArray], shown: int, numbers: int) -> dict[str, Any]:
+    """What the script reads: places in unit coordinates, as floating-point numbers in base 64.
+
+    They are double where all `numbers` fit so, and the starts are left out where they do not fit at all.
+    """
+    bounds, double = synopsis.bounds, numbers <= MAX_DOUBLES
     return {
         "names": names,
-        "points": _packed(synopsis.data.points),
-        "weights": _packed(synopsis.data.weights),
+        "double": double,
+        "points": _packed(synopsis.data.points, double),
+        "weights": _packed(synopsis.data.weights, double),
         "lower": list(bounds.lower),
         "unit": bounds.unit.tolist(),
         "box": bounds.unit_box.tolist(),
@@ -117,21 +127,12 @@ def _data(synopsis: Synopsis, names: list[str], found: list[Any], shown: int, *,
         "zone_epsilon": float(ZONE_EPSILON),
         "shown": shown,
         "first": KS[0],
-        "ks": [
-            {
-                "k": row.k,
-                "cost": row.cost,
-                "silhouette": row.silhouette,
-                "smallest": row.sizes[-1],
-                "start": _packed(start) if with_starts else None,
-            }
-            for row, start in found
-        ],
+        "starts": [_packed(start, double) if numbers <= MAX_NUMBERS else None for start in starts],
     }
 
 
-def _packed(values: FloatArray) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+def _packed(values: FloatArray, double: bool) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, "<f8" if double else "<f4").tobytes()).decode()
 
 
 def _widest(points: WeightedPoints) -> tuple[int, int]:
