@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from dpkmeans.core.epsilon import Epsilon, Spend, format_epsilon
-from dpkmeans.core.guarantee import Guarantee
 from dpkmeans.core.privacy import Loss, Privacy, checked_delta
 from dpkmeans.core.rho import Rho
+
+if TYPE_CHECKING:
+    from dpkmeans.core.guarantee import Guarantee
 
 
 class Promised(TypedDict):

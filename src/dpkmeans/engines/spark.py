@@ -159,7 +159,7 @@ class SparkEngine(BlockEngine):
 
     def close(self) -> None:
         """Let the blocks go, and the session if it was started for them."""
-        if interrupts.requested() is None and not self._remove_files() and self._on_close is None:
+        if interrupts.requested() is None and not self._remove_files():
             warn_holder([LeftBehindWarning(_LEFT)])
         self._part_sizes = None
         if self._on_close is None:
