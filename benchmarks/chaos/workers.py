@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from benchmarks.chaos.clusters import (
     COST,
+    SOURCE,
     Case,
     Scheduler,
     case,
@@ -174,6 +176,34 @@ def spark_struck(what: str) -> Callable[[int], Outcome]:
     return run
 
 
+_LIMITED = """
+import os, signal, threading, time
+
+def _end_above():
+    while int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE") < {limit}:
+        time.sleep(0.005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.register_at_fork(after_in_child=threading.Thread(target=_end_above, daemon=True).start)
+"""
+
+
+def starved_spark_executor(times: int) -> Outcome:
+    """Python processes of an executor are killed above 120 MB, as the kernel kills those of a container."""
+    tally = Tally()
+    with case() as here, spark_master(here.folder) as (_, master):
+        limited = here.folder / "limited"
+        limited.mkdir()
+        (limited / "sitecustomize.py").write_text(_LIMITED.format(limit=120_000_000))
+        with spark_worker(here.folder, master, Path(f"{limited}{os.pathsep}{SOURCE}")):
+            for _ in range(times):
+                ended = here.fit(tally, *_spark(master, 60))
+                named = "Spark executor" in ended and "out of memory" in ended
+                tally.must_not("untyped", happened=not named, why="the executor is not named")
+                tally.saw(ended)
+    return tally.outcome()
+
+
 def absent_master(times: int) -> Outcome:
     """Nobody listens; then somebody who is no Spark master, and hangs up."""
     tally = Tally()
@@ -234,6 +264,7 @@ FAULTS = (
     _on_dask("a damaged file on Dask", NAMED, damaged_on("dask"), 2),
     _on_spark("a Spark master without a worker", SAID, no_spark_worker, 2),
     _on_spark("the Spark worker and its executor are killed", ENDS, spark_struck("worker"), 4),
+    _on_spark("a Spark executor has too little memory", "named, with what it needs", starved_spark_executor, 2),
     _on_spark("the Spark master is killed", ENDS, spark_struck("master"), 4),
     _on_spark("no Spark master at the address", "a typed error in one line", absent_master, 4, short=1),
     _on_spark("a damaged file on Spark", NAMED, damaged_on("spark"), 2),

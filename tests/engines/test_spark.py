@@ -12,7 +12,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.engines.clusters import SlowCount, blobs, kill_soon, spark_session, why_no_spark, write_parquet
+from tests.engines.clusters import (
+    SlowCount,
+    TooLargeCount,
+    blobs,
+    kill_soon,
+    spark_session,
+    why_no_spark,
+    write_parquet,
+)
 
 from dpkmeans import DPKMeans, interrupts
 from dpkmeans.core.bounds import Bounds
@@ -26,7 +34,15 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.open import open_data
 from dpkmeans.engines.reach import reach_spark
 from dpkmeans.engines.spark_jobs import run_job
-from dpkmeans.errors import DataError, EngineError, LeftBehindWarning, MethodError, MissingFileError, WorkerVersionError
+from dpkmeans.errors import (
+    DataError,
+    EngineError,
+    LeftBehindWarning,
+    MethodError,
+    MissingFileError,
+    WorkerMemoryError,
+    WorkerVersionError,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -129,6 +145,17 @@ def test_a_killed_executor_changes_nothing(session, tmp_path):
     expected = reveal(MemoryEngine.of_records(X, BOX).cell_statistics(X[:5]), why=WHY)
     assert np.array_equal(found.integers(), expected.integers())
     assert found.cost == expected.cost
+
+
+def test_an_executor_that_runs_out_of_memory_again_and_again_is_named_and_another_pass_works(session, tmp_path):
+    engine = open_data(write_parquet(tmp_path, X, []), Spark(session=session)).engine(BOX)
+    # Spark does not say which executor had an error in Python
+    for killed, which in ((False, "a Spark executor"), (True, r"Spark executor \d+ at \S+")):
+        expected = f"^{which} ran out of memory, .* stays spent\\. It needs about 300 MB"
+        with pytest.raises(WorkerMemoryError, match=expected) as caught:
+            engine.answer(TooLargeCount(killed=killed))
+        assert "Traceback" not in str(caught.value)
+    assert reveal(engine.count(), why=WHY) == len(X)
 
 
 def test_a_file_that_an_executor_cannot_see_is_missing_and_not_damaged(session, tmp_path):

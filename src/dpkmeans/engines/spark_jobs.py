@@ -20,7 +20,11 @@ _LOOK_EVERY = 0.25  # seconds between two looks at whether to go on
 # Spark's own text may quote a record, so only these forms are looked for in it, and only what they match is shown.
 _OTHER_CODE = re.compile(r"(worker [\w.:-]{1,100}) runs dpkmeans ([\w.+]{1,30}) with code ([0-9a-f]{16})")
 _NO_CODE = re.compile(r"No module named 'dpkmeans|Can't get attribute '\w+' on <module 'dpkmeans|from 'dpkmeans")
-_KILLED = re.compile(r"Python worker exited unexpectedly|exited with code (137|52)\b|java\.lang\.OutOfMemoryError")
+_NO_MEMORY = re.compile(
+    r"Python worker exited unexpectedly|exited with code (137|52)\b|java\.lang\.OutOfMemoryError|"
+    r"^([\w.]*\._Array)?MemoryError\b",  # the last line of a Python traceback
+    re.MULTILINE,
+)
 _GONE = re.compile(re.escape(GONE))
 _WHERE = re.compile(r"\(TID \d+\) \(([\w.:-]{1,100}) executor (\w{1,30})\)")
 
@@ -80,9 +84,9 @@ def _in_words(error: Exception) -> EngineError:
         return BlocksGoneError(f"{GONE}, again and again. {SPENT}", hint="Look at who removes files from its disk.")
     where = _WHERE.search(text)
     at = "a Spark executor" if where is None else f"Spark executor {where[2]} at {where[1]}"
-    if _KILLED.search(text):
+    if _NO_MEMORY.search(text):
         return WorkerMemoryError(
-            f"{at} lost its process again and again at the same work, as for lack of memory. {SPENT}",
+            f"{at} ran out of memory, or lost its process as if it had, again and again at the same work. {SPENT}",
             hint="It needs about 300 MB beside Java's, 4 bytes for each number of its share of the records, and 12 "
             "bytes for each number of its largest row group, for each of its cores.",
         )
