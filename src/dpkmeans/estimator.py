@@ -41,26 +41,25 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Parameters
     ----------
     n_clusters : number of clusters.
-    epsilon : total privacy budget. Methods that divide a total need it; for the others it is a cap.
-    delta : allows Gaussian noise: the promise is then (epsilon, delta)-differential privacy. Methods without such noise
-        keep epsilon without it. Well below one over the number of records, say `1e-6`.
-    rho : a budget of zero-concentrated differential privacy, in place of `epsilon`.
+    epsilon : total privacy budget. Required by most methods; for `posterior` and `prior` it is a cap.
+    delta : allows Gaussian noise, for (epsilon, delta)-differential privacy. Choose it well below one over the number
+        of records, such as `1e-6`. Methods without Gaussian noise do not use it.
+    rho : a budget for zero-concentrated differential privacy (zCDP), instead of `epsilon`.
     step_epsilon, release_epsilon : budget of each step and of the last step, for `posterior` and `prior`.
     bounds : public bounds `(lower, upper)`, each one number or one per feature, or by name, `{"age": (0, 120)}`, which
-        also chooses the columns. Records outside are clipped. `"from data"` reads the bounds from the records, and the
-        result is then not private.
-        A `Ball` bounds each record as a whole.
-    max_norm : the largest norm that a record can have, in place of `bounds`; longer ones are shortened to it. It stands
-        for `bounds=Ball(center=0, radius=max_norm)`, and suits vectors such as embeddings.
-    normalize : whether only the direction of a record counts: each is scaled to the norm 1, and so is each centroid.
-    schema : which columns are used, by name, and of which kind they are, in place of `bounds`: a mapping such as
+        also chooses the columns. Records outside are clipped. `"from data"` reads the bounds from the records, which
+        makes the result not private. A `Ball` bounds each record as a whole.
+    max_norm : the largest norm of a record, instead of `bounds`; longer records are shortened to it. The same as
+        `bounds=Ball(center=0, radius=max_norm)`, for vectors such as embeddings.
+    normalize : whether to scale each record and each centroid to norm 1, so that only its direction counts.
+    schema : the columns to use, with their kinds, instead of `bounds`: a mapping such as
         `{"age": Number(0, 120), "region": Category("N", "S"), "smoker": Boolean()}`, or the path of a TOML file.
-    scale : `"box"` gives every feature the same say, whatever its width; None keeps units; a mapping such as
-        `{"age": 2.0}` multiplies differences in a column, on top of `"box"`. Where it is left out, units are kept, and
-        widths that differ more than tenfold are refused. Centroids are in the units of the data in any case.
-    nulls : what becomes of missing values: `"refuse"` or `"midpoint"`, unless the schema says otherwise for a column.
+    scale : `"box"` gives every feature the same weight, whatever its width; None keeps the units; a mapping such as
+        `{"age": 2.0}` multiplies differences in a column, on top of `"box"`. By default, units are kept, and widths
+        that differ more than tenfold are refused. Centroids are always in the units of the data.
+    nulls : how to treat missing values: `"refuse"` or `"midpoint"`, unless the schema says otherwise for a column.
     unit : what is protected: `Row()`, the default; `Person("patient_id", at_most=5)`, all rows with the same id; or
-        `Rows(5)` where nobody has more than five rows and there is no id.
+        `Rows(5)` if there is no id and nobody has more than five rows.
     method : a name from `dpkmeans.methods.registry()` or a method value.
     guarantee : the weakest label to accept: `"proved"`, `"paper"` or `"none"`.
     init : `"rows"`, `"uniform"`, `"packing"`, or centroids of shape (k, d). By default, the method's own.
@@ -68,13 +67,13 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     n_records : number of records, if it is public. Without it, methods that need it spend a share on a noisy count.
     random_state : a seed. It makes the noise predictable, so the label becomes `none`.
     ledger : a `Ledger` that records every spend of this fit, or a durable one: its path or a `DurableLedger`.
-    dataset : name of the records in a durable ledger, whose cap holds for all fits by all users. What a fit spends is
-        on disk before its noise is drawn.
+    dataset : name of the records in a durable ledger, whose cap holds for all fits by all users. A spend is on disk
+        before its noise is drawn.
     engine : where the work is done: `"memory"`, `"stream"`, `"dask"` or `"spark"`, or a value such as
         `Dask(workers=2)`. By default, arrays and frames are held in memory, files and streams are read once per pass,
         and Dask and Spark objects stay where they are.
-    bounds_epsilon : share of `epsilon` to spend on a private estimate of the bounds, in place of `bounds`. Public
-        bounds are better if there are any. The columns of files and frames must then be named, see `FrameSource`.
+    bounds_epsilon : part of `epsilon` to spend on a private estimate of the bounds, instead of `bounds`. Public bounds
+        are better if you have any. The columns of files and frames must then be named; see `FrameSource`.
     verbose : print one line about the result.
 
     Attributes
@@ -218,7 +217,7 @@ class DPKMeans(RefusesArguments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         opened, box = self._open(X), self.release_.bounds
         if opened.chunks is None:
             raise DataError(
-                "distances are for records in memory or in files; for Dask and Spark objects there is predict."
+                "transform works for records in memory or in files. For Dask and Spark objects, use predict."
             )
         centroids = self._unit_centroids()
         distances = [

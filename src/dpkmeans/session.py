@@ -315,7 +315,7 @@ def _check_estimable(
         )
     if data.n_features > 1 and isinstance(request.scale, str) and request.scale == AUTO:
         raise SchemaError(
-            "with estimated bounds it is not known before how wide the features are. Say how they are scaled.",
+            "with estimated bounds, the widths of the features are not known in advance. Say how to scale them.",
             hint=SCALES,
         )
     if schema is not None and any(isinstance(column.kind, Vector) for column in schema.columns):

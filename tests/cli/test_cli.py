@@ -249,7 +249,7 @@ def test_without_cyclopts_the_message_names_what_to_install(capsys, monkeypatch)
     monkeypatch.delitem(sys.modules, "dpkmeans.cli.app")
     monkeypatch.setitem(sys.modules, "cyclopts", None)
     assert main(["--help"]) == 2
-    assert "mend it with: pip install dpkmeans" in capsys.readouterr().err
+    assert "repair yours with: pip install dpkmeans" in capsys.readouterr().err
 
 
 # --- bounds -------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_an_unknown_scheduler_is_one_line_and_spends_nothing(folder, capfd, engi
 def test_what_is_no_spark_master_is_refused_by_name(folder, capsys, master):
     pytest.importorskip("pyspark", reason="make setup-scale")
     assert main(["fit", str(folder), "--engine", "spark", "--scheduler", master, *OPTIONS]) == 2
-    assert "is no Spark master. Write spark://HOST:PORT" in capsys.readouterr().err
+    assert "is not a Spark master. Write spark://HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ TABLE: list[tuple[str, int, str]] = [
         "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "
         "an age lies in 0:120, a share in 0:1. Write bounds by name, such as age=0:120,income=0:2e5, which also "
         "chooses the columns; LOW:HIGH for all features, such as 0:1; one pair per feature, such as 0:10,-5:5; or "
-        '"from data" (not private). Columns that are no numbers are described with --schema. '
+        '"from data" (not private). Describe columns that are not numbers with --schema. '
         "If you know no bounds, --bounds-epsilon 0.1 spends that much of epsilon on a "
         "private estimate.",
     ),
@@ -502,7 +502,7 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "predict model.json visits.csv --keep cluster",
         2,
-        "--keep cluster is not possible: the column of the clusters is called so. Rename that column first.",
+        "--keep cluster is not possible: the column of the clusters has that name. Rename yours first.",
     ),
     (
         "predict model.json visits.csv --keep patient",
@@ -598,7 +598,7 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --schema dates.toml --epsilon 1",
         4,
-        "column 'name' of visits.csv holds values that are no date, which the schema says they are. Dates are "
+        "column 'name' of visits.csv is a date in the schema, but holds other values. Dates are "
         "written like 2015-01-31 or 2015-01-31T14:30; if these are not, say how in the schema, such as format = "
         "'%d.%m.%Y'.",
     ),
@@ -620,7 +620,7 @@ TABLE: list[tuple[str, int, str]] = [
     (
         "fit visits.csv --schema open.toml --bounds-epsilon 0.1 --epsilon 1",
         2,
-        "with estimated bounds it is not known before how wide the features are. Say how they are scaled. Write "
+        "with estimated bounds, the widths of the features are not known in advance. Say how to scale them. Write "
         "--scale box to give every feature the same say, whatever its width; --scale none to keep units, so that "
         "the widest feature decides most; or weigh columns by name on top of that: scale=dict(age=2.0), in the "
         "command --scale age=2.",

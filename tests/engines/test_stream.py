@@ -152,7 +152,7 @@ def broken(tmp_path, second, first=None):
     ("second", "columns", "message"),
     [
         ({"x": [0.1]}, None, r"b.parquet has no column 'y', which .*a.parquet has"),
-        ({"x": [0.1], "y": [0.2], "z": [0.3]}, None, r"b.parquet has a column 'z', which .*a.parquet has not"),
+        ({"x": [0.1], "y": [0.2], "z": [0.3]}, None, r"b.parquet has a column 'z', which .*a.parquet does not have"),
         ({"x": [0.1], "y": ["8675309"]}, None, r"column 'y' of .*b.parquet does not hold numbers only \(.* string\)"),
         ({"x": [0.1], "y": [0.2]}, ("x", "nope"), r"a.parquet has no column 'nope'. It has: x, y"),
         ({"x": [0.1, None], "y": [0.2, 0.3]}, None, r"column 'x' of .*b.parquet, row group 0, has empty cells"),

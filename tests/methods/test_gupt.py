@@ -211,7 +211,7 @@ def test_no_hard_pair_loses_more_than_the_rho_that_gaussian_noise_declares():
 
 def test_gaussian_noise_is_for_a_promised_total_in_the_proved_setting():
     for options in ({"setting": "paper"}, {"step_epsilon": 0.1}):
-        with pytest.raises(MethodError, match="Laplace noise only"):
+        with pytest.raises(MethodError, match="only Laplace noise"):
             gupt(noise="gaussian", **options)
     with pytest.raises(MethodError, match="'laplace' or 'gaussian'"):
         gupt(noise="uniform")

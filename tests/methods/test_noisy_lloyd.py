@@ -262,7 +262,7 @@ def test_gaussian_noise_needs_a_delta_or_a_rho_and_the_proved_setting():
     X = np.random.default_rng(0).random((2000, 2))
     with pytest.raises(BudgetError, match="delta"):
         DPKMeans(2, epsilon=1.0, bounds=(0, 1), method=blum(noise="gaussian")).fit(X)
-    with pytest.raises(MethodError, match="Laplace noise only"):
+    with pytest.raises(MethodError, match="only Laplace noise"):
         su(setting="paper", noise="gaussian")
     with pytest.raises(MethodError, match="'laplace' or 'gaussian'"):
         blum(noise="uniform")

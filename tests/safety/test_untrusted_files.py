@@ -125,7 +125,7 @@ def test_a_model_in_which_a_key_stands_twice_is_refused(tmp_path, good):
     for key in (b'"version"', b'"epsilon_promised"', b'"label"'):
         start = once.index(key)
         path.write_bytes(once[:start] + key + b': "proved", ' + once[start:])
-        with pytest.raises(FileError, match="a key stands twice"):
+        with pytest.raises(FileError, match="it has a duplicate key"):
             Release.load(path)
 
 

@@ -25,7 +25,7 @@ from dpkmeans.cli.synopsis import explore, synopsis
 ONE_DATA = "DATA is one file, folder or pattern; put a pattern in quotes: 'visits/*.csv'."
 app = App(
     name="dpkmeans",
-    help="Differentially private k-means that says honestly what is proved and what is not.",
+    help="Differentially private k-means. Every result says what is proved and what is not.",
     version=__version__,
     help_format="plaintext",
     default_parameter=Parameter(negative=()),

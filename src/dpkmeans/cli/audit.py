@@ -56,12 +56,12 @@ def audit(
         The total epsilon that is claimed. Methods with a budget per step get steps that add up to about this total.
     runs:
         Runs on each data set of a pair. By default 100000 for a mechanism, 2000 for a method, 10000 for the paper's,
-        and for `power` 10000 to 100000.
+        and 10000 to 100000 for power.
     quick:
         Use a tenth of the default runs, or fewer.
     replay:
-        Compute exact losses instead: run on one side of a pair, then on the other with the same outputs. For methods,
-        `persons`, `bounds`, or `all` of these that are proved.
+        Instead, compute exact losses: run on one side of a pair, then on the other with the same outputs. For a method,
+        persons, bounds, or all that are proved.
     pairs:
         Number of hard pairs to replay. With `all`, each method takes one process of `jobs`.
     confidence:

@@ -46,9 +46,9 @@ def bench(
     plot: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Compare methods on your own records, those of other packages included. For the data holder alone: not private.
+    """Compare methods, including those of other packages, on your own records. Not private: for the data holder only.
 
-    Each number is the cost of a method's centroids over the best cost found without privacy; 1 is as good as that.
+    Each number is a method's cost divided by the best cost found without privacy; 1 is as good as without privacy.
 
     Example: dpkmeans bench visits.csv --k 5 --epsilon 0.1 1 --methods synopsis,su --bounds east=0:100,north=0:100
 
@@ -59,9 +59,9 @@ def bench(
     epsilon:
         One or more budgets. Methods with a budget for each step get it in each step.
     methods:
-        Names separated by commas, from: dpkmeans methods. By default the default method and four baselines.
+        Names separated by commas, from: dpkmeans methods. By default, synopsis and four baselines.
     runs:
-        Runs of each method at each budget; their noise is drawn anew.
+        Runs of each method at each budget, each with new noise.
     delta:
         For methods with Gaussian noise.
     plot:
@@ -87,7 +87,17 @@ def bench(
     if json:
         output.print_json({"guarantee": "none", "compared": [asdict(row) for row in rows]})
     else:
-        header = ["method", "label", "from", "epsilon", "spent", "median", "9 of 10 below", "1 of 10 below", "s a fit"]
+        header = [
+            "method",
+            "label",
+            "from",
+            "epsilon",
+            "spent",
+            "median",
+            "9 of 10 below",
+            "1 of 10 below",
+            "s per fit",
+        ]
         output.print_table(header, map(_cells, rows))
         for row in rows:
             if row.failure is not None:

@@ -48,7 +48,7 @@ def quality(
     place: EngineOptions = LOCAL,
     json: Json = False,
 ) -> None:
-    """Say how well the centroids of a model fit records: a private cost and simplified silhouette.
+    """Measure how well the centroids of a model fit records: a private cost and simplified silhouette.
 
     The unit, the bounds and the columns are those of the model.
 
@@ -57,7 +57,7 @@ def quality(
     Parameters
     ----------
     epsilon:
-        Privacy budget of the answer, beside that of the model.
+        Privacy budget of the answer, in addition to that of the model.
     """
     from dpkmeans.core.release import Release
 
@@ -94,7 +94,7 @@ def profile(
     Parameters
     ----------
     epsilon:
-        Privacy budget of the answer, beside that of the model; all columns share it.
+        Privacy budget of the answer, in addition to that of the model; all columns share it.
     """
     from dpkmeans.core.release import Release
 

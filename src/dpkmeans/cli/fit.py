@@ -76,7 +76,7 @@ def fit(
     bounds_epsilon:
         Instead of --bounds: how much of epsilon to spend on a private estimate of them.
     epsilon:
-        Total privacy budget. Methods that divide a total need it; for the others it is a cap.
+        Total privacy budget. Required by most methods; for posterior and prior it is a cap.
     method:
         Name of a method; for a list see: dpkmeans methods.
     step_epsilon:

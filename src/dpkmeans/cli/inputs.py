@@ -39,9 +39,7 @@ def parse_bounds(text: str | None, estimable: bool = False) -> str | Pairs | dic
     )
     if text is None:
         if estimable:
-            how += (
-                " Columns that are no numbers are described with --schema. If you know no bounds, --bounds-epsilon 0.1 "
-            )
+            how += " Describe columns that are not numbers with --schema. If you know no bounds, --bounds-epsilon 0.1 "
             how += "spends that much of epsilon on a private estimate."
         raise BoundsError(
             "--bounds are missing. Noise is scaled to the bounds, so they must be known without looking at the data: "

@@ -25,13 +25,13 @@ def create(
     *,
     json: Json = False,
 ) -> None:
-    """Make a pair of keys: the private one for you alone, and beside it the public one (.pub) for everybody.
+    """Create a key pair: a private key for you alone and, beside it, a public key (.pub) for everybody.
 
     Example: dpkmeans key create curator.key
 
-    Whoever has the private key can sign in your name: keep it where the ledger's administrators and analysts cannot
-    read it, or where only the process that fits can. Give the public key to those who check, by another way than the
-    models. Files that exist are never replaced.
+    Anyone who has the private key can sign in your name: keep it where the ledger's administrators and analysts cannot
+    read it, or where only the process that runs fits can. Send the public key to reviewers by another channel than the
+    models. Existing files are never replaced.
     """
     from dpkmeans.storage.keys import SigningKey, public_path
 

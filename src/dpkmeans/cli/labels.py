@@ -91,7 +91,7 @@ def open_kept(files: Files, names: Sequence[str]) -> Kept | None:
     """The columns that --keep names, if there are any."""
     if CLUSTER in names:
         raise MethodError(
-            f"--keep {CLUSTER} is not possible: the column of the clusters is called so. Rename that column first."
+            f"--keep {CLUSTER} is not possible: the column of the clusters has that name. Rename yours first."
         )
     if not names:
         return None
@@ -100,7 +100,9 @@ def open_kept(files: Files, names: Sequence[str]) -> Kept | None:
         try:
             _texts(require_pyarrow().record_batch([require_pyarrow().nulls(0, field.type)], ["one"]))
         except require_pyarrow().ArrowException:
-            raise DataError(f"column {field.name!r} of {files.path} holds {field.type}, which is no id.") from None
+            raise DataError(
+                f"column {field.name!r} of {files.path} holds {field.type}, which cannot be kept."
+            ) from None
     return kept
 
 

@@ -23,18 +23,16 @@ if TYPE_CHECKING:
 
 LedgerFile = Annotated[Path, Parameter(help="The ledger's file, on a local disk.")]
 DataName = Annotated[str, Parameter(help="The name of the data set.")]
-CAP_HELP = "The largest total epsilon that all fits together may ever spend on it."
+CAP_HELP = "The most that all fits together may ever spend on the data set."
 Cap = Annotated[float | None, Parameter(name=["--cap", "--epsilon"], help=CAP_HELP)]
-AtDelta = Annotated[
-    float | None, Parameter(help="The cap is an epsilon at this delta, so that fits may use Gaussian noise.")
-]
+AtDelta = Annotated[float | None, Parameter(help="The delta of the cap, which lets fits use Gaussian noise.")]
 InRho = Annotated[float | None, Parameter(help="Instead of --cap: the largest total rho (zero-concentrated privacy).")]
 Analyst = Annotated[str | None, Parameter(help="Name to record with the entry; by default your user name.")]
 Sign = Annotated[Path | None, Parameter(help="The private key of a signed ledger, from: dpkmeans key create.")]
 
 app = App(
     name="ledger",
-    help="A privacy budget for data sets that is kept on disk and shared by all users.",
+    help="Privacy budgets of data sets, kept on disk and shared by all users.",
     help_format="plaintext",
     default_parameter=Parameter(negative=()),
 )
@@ -54,16 +52,16 @@ def create(
     sign: Sign = None,
     json: Json = False,
 ) -> None:
-    """Register a data set in a ledger; the ledger is created if it does not exist, with --sign as a signed one.
+    """Register a data set in a ledger. Creates the ledger if it does not exist, signed if --sign is given.
 
     Example: dpkmeans ledger create ledger.db --dataset visits --cap 1.5 --unit person
 
-    The cap is a pure epsilon, an epsilon at a delta, or a rho, and of this kind from now on.
+    The cap is a pure epsilon, an epsilon with a delta, or a rho. Its kind cannot be changed later.
 
     Parameters
     ----------
     unit:
-        What the cap protects, from now on: a row, or all rows of a person. Fits with another unit are refused.
+        What the cap protects: a row, or all rows of a person. Cannot be changed; fits with another unit are refused.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
@@ -89,14 +87,14 @@ def cap(
     sign: Sign = None,
     json: Json = False,
 ) -> None:
-    """Change the cap of a data set, to one of the same kind; its delta stays. The change is recorded as an entry.
+    """Change the cap of a data set to another of the same kind; its delta stays. The change is recorded as an entry.
 
     Example: dpkmeans ledger cap ledger.db --dataset visits --cap 0.5 --for grace
 
     Parameters
     ----------
     share_of:
-        Change what this analyst may spend of it instead. Once one analyst has such a share, others spend nothing.
+        Instead, change the share of this analyst in the cap. Once one has a share, those without one spend nothing.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
@@ -118,11 +116,11 @@ def cap(
 
 @app.command
 def sign(ledger: LedgerFile, /, *, sign: Path, analyst: Analyst = None, json: Json = False) -> None:
-    """Sign all entries of a ledger from now on, so that nobody without the key can change what stands there unseen.
+    """Sign all entries of a ledger from now on. Nobody without the key can then change an entry unnoticed.
 
     Example: dpkmeans ledger sign ledger.db --sign curator.key
 
-    From then on every command and fit that writes to it needs --sign. A ledger keeps its key.
+    From then on, every command and fit that writes to it needs --sign. The key cannot be changed.
 
     Parameters
     ----------
@@ -147,7 +145,7 @@ def show(ledger: LedgerFile, /, *, dataset: str | None = None, json: Json = Fals
     Parameters
     ----------
     dataset:
-        Show this data set alone, with its releases and its entries.
+        Show only this data set, with its releases and entries.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
@@ -212,19 +210,19 @@ def recover(
     sign: Sign = None,
     json: Json = False,
 ) -> None:
-    """Settle the reservations of crashed fits: all that they reserved stays spent, and the ledger says so.
+    """Settle the reservations of crashed fits: everything they reserved is recorded as spent.
 
     Example: dpkmeans ledger recover ledger.db
 
-    A fit that still runs is left alone. Whether a fit from an older version or in another container runs cannot be told
-    from here: settle it by its name.
+    A fit that is still running is left alone. For a fit by an older version or in another container, that cannot be
+    determined: name it with --fit.
 
     Parameters
     ----------
     dataset:
-        Only those of this data set.
+        Only fits of this data set.
     fit:
-        This fit, of which you know that it does not run.
+        This fit, which you know is not running.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
 
@@ -269,7 +267,7 @@ def export(ledger: LedgerFile, /, *, out: Path | None = None, json: Flag = False
 
 @app.command
 def head(ledger: LedgerFile, /, *, json: Json = False) -> None:
-    """Print the head of the hash chain, to be kept elsewhere: with it, verify notices an older copy of the ledger.
+    """Print the head of the hash chain. Keep it elsewhere: with it, verify detects an older copy of the ledger.
 
     Example: dpkmeans ledger head ledger.db
     """
@@ -290,7 +288,7 @@ def verify(ledger: LedgerFile, /, *, head: str | None = None, key: Path | None =
     head:
         The head that an earlier check printed, or that a model names. Detects an older copy of the ledger.
     key:
-        The public key that must have signed the entries. Detects a chain that somebody else wrote anew.
+        The public key that must have signed the entries. Detects a chain that somebody else rewrote.
     """
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.storage.keys import read_public_key
@@ -301,7 +299,7 @@ def verify(ledger: LedgerFile, /, *, head: str | None = None, key: Path | None =
     if not found.intact:
         raise LedgerError(f"the chain of {ledger} breaks at entry {found.broken_at}: {found.why}. Restore a copy.")
     if not json:
-        signer = "nobody: whoever can write the file can write it anew" if found.signer is None else found.signer
+        signer = "nobody (anyone who can write the file can rewrite it)" if found.signer is None else found.signer
         trusted = " (the key given)" if key else " (not compared: give --key)" if found.signer else ""
         output.print_lines([f"intact: {found.entries} entries", f"signed by: {signer}{trusted}", f"head: {found.head}"])
         if head is None:

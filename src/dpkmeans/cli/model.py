@@ -44,7 +44,7 @@ def predict(
     Parameters
     ----------
     keep:
-        Columns to write beside the cluster as they are, such as ids, with commas; may be given several times.
+        Columns to copy next to the cluster, such as ids, separated by commas; may be given several times.
     out:
         Write to this file instead of stdout: Parquet if the name ends in .parquet, otherwise CSV.
     """
@@ -92,15 +92,15 @@ def show(
         Check the certificate of convergence and the digest; exit code 4 if a statement does not hold. The last line
         says what was checked and what is only claimed.
     registry:
-        Print the fields that public registries of deployments ask for; what the model does not know is a "?".
+        Print the fields that public registries of deployments ask for; unknown ones are shown as "?".
     contact:
         With --registry: who answers questions about the deployment.
     purpose:
         With --registry: what the result is used for.
     key:
-        With --verify: the public key that must have signed the file, and the ledger where that is signed.
+        With --verify: the public key that must have signed the file, and the ledger if it is signed.
     ledger:
-        With --verify: the ledger that must have the file's fit, what it spent, and its digest, in an intact chain.
+        With --verify: the ledger that must contain the fit, its spend and its digest, in an intact chain.
     """
     from dpkmeans.core.release import Release
     from dpkmeans.storage.json_files import is_of_kind
@@ -147,7 +147,7 @@ def report(
     out:
         Where to write the report.
     page:
-        Also write a page on which to explore the released synopsis, and link to it from the report.
+        Also write a page for exploring the released synopsis, and link to it from the report.
     """
     from dpkmeans.core.release import Release
 

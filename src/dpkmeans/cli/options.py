@@ -33,17 +33,17 @@ SCHEMA_HELP = (
     "vector) and bounds. A first one is written by: dpkmeans schema DATA."
 )
 SCALE_HELP = (
-    "box: every feature has the same say, whatever its width. none: units are kept. Or weights by name on top of box, "
-    "as in age=2. Without it, units are kept, and widths that differ more than tenfold are refused."
+    "box: every feature has the same weight, whatever its width. none: keep the units. Or weights by name on top of "
+    "box, as in age=2. By default units are kept, and widths that differ more than tenfold are refused."
 )
 MAX_NORM_HELP = "Instead of --bounds: the largest norm that a record can have; longer ones are shortened to it."
-NORMALIZE_HELP = "Instead of --bounds: scale every record to the norm 1, so that only its direction counts."
+NORMALIZE_HELP = "Instead of --bounds: scale every record to norm 1, so only its direction counts."
 
 DELTA_HELP = (
-    "Allow Gaussian noise: the promise is then (epsilon, delta)-differential privacy. Well below one over the number "
-    "of records, such as 1e-6. Methods without such noise keep epsilon without it."
+    "Allow Gaussian noise, for (epsilon, delta)-differential privacy. Choose it well below one over the number of "
+    "records, such as 1e-6. Methods without Gaussian noise do not use it."
 )
-RHO_HELP = "Instead of --epsilon: a budget of zero-concentrated differential privacy."
+RHO_HELP = "Instead of --epsilon: a budget for zero-concentrated differential privacy (zCDP)."
 
 
 def _whole(_: object, tokens: Sequence[Token]) -> int:
@@ -71,7 +71,7 @@ Header = Annotated[bool | None, Parameter(name="--header", negative="--no-header
 Jobs = Annotated[int | None, WHOLE, Parameter(help="Number of processes; one per core by default.")]
 Json = Annotated[bool, Parameter(show_default=False, help="Print the result as JSON.")]
 PublicCount = Annotated[int | None, WHOLE, Parameter(help="Number of records, if it is public.")]
-Seed = Annotated[int | None, WHOLE, Parameter(help="Makes the run repeatable and not private; needs --guarantee none.")]
+Seed = Annotated[int | None, WHOLE, Parameter(help="Make the run repeatable and not private; needs --guarantee none.")]
 Whole = Annotated[int, WHOLE]
 WholeOrNone = Annotated[int | None, WHOLE]
 
@@ -99,25 +99,25 @@ class Reading:
     """How files are read."""
 
     columns: str | None = None
-    """Columns to use, with commas, in this order: names, or numbers from 0 if there is no header."""
+    """Columns to use, in this order, separated by commas: names, or numbers from 0 if there is no header."""
 
     header: Header = None
-    """Whether the first row of a CSV file holds names; never guessed. --columns with names imply that it does."""
+    """Whether the first row of a CSV file holds names. Never guessed; names in --columns imply that it does."""
 
     nulls: NullsName = "refuse"
-    """What becomes of missing values: they are refused, or the middle of the bounds takes their place."""
+    """Missing values: refuse them, or replace them with the middle of the bounds."""
 
     delimiter: str = ","
-    """What separates the cells of a CSV file: one character, or tab."""
+    """Separator of cells in a CSV file: one character, or tab."""
 
     decimal: str = "."
-    """What stands before the fraction of a number in a CSV file: a point or a comma."""
+    """Decimal mark of numbers in a CSV file: a point or a comma."""
 
     encoding: str = "utf-8"
-    """How characters are written in a CSV file, such as latin-1, cp1252 or utf-16."""
+    """Character encoding of a CSV file, such as latin-1, cp1252 or utf-16."""
 
     quote: str = '"'
-    """What stands around quoted cells of a CSV file: one character, or none."""
+    """Quote character of a CSV file: one character, or none."""
 
     def files(self, path: Path, columns: Sequence[str] | None = None) -> Files:
         """The files of `path`, read in this way, in the columns of --columns, or else in `columns`."""
@@ -140,17 +140,16 @@ class UnitOptions:
     """What is protected: a row, or all rows of a person."""
 
     person: str | None = None
-    """Column with the ids of persons: what is protected is all rows of a person, not a single row."""
+    """Column with the ids of persons: protect all rows of a person, not a single row."""
 
     at_most: str | None = None
-    """How many rows of a person count, or auto: 2 % of epsilon is spent to choose it. Without --person: nobody has more
-    rows than this."""
+    """How many rows of a person count, or auto (spends 2 % of epsilon). Without --person: the most that anybody has."""
 
     per_person: KeepName | None = None
-    """What counts of a person: up to --at-most rows, the mean of all rows, or one row; the last two are one record."""
+    """What to keep of a person: up to --at-most rows, the mean of all rows, or one row."""
 
     missing_ids: MissingIdsName = "refuse"
-    """What becomes of rows without an id: they are refused, or each counts as a person of its own."""
+    """Rows without an id: refuse them, or count each as a separate person."""
 
     def unit(self) -> Unit:
         """The privacy unit that the options describe."""
@@ -165,7 +164,7 @@ class UnitOptions:
         if self.person is not None:
             return Person(self.person, at_most, self.per_person or "rows", self.missing_ids)
         if self.per_person is not None or self.missing_ids != "refuse" or at_most == "auto":
-            raise MethodError("what is kept of a person needs the column with the ids. Write --person ID too.")
+            raise MethodError("--per-person, --missing-ids and --at-most auto need ids. Write --person ID too.")
         return Row() if at_most is None else Rows(at_most)
 
 
@@ -214,16 +213,16 @@ class EngineOptions:
     """Where the work is done. By default one small file is held in memory, and all else is streamed."""
 
     scheduler: str | None = None
-    """Address of a Dask scheduler (tcp://...) or a Spark master; workers are started here by default."""
+    """Address of a Dask scheduler (tcp://...) or a Spark master. By default, workers are started on this machine."""
 
     workers: WholeOrNone = None
-    """How many worker processes to start here (dask, spark)."""
+    """Number of worker processes to start on this machine (dask, spark)."""
 
     memory: str | None = None
-    """What each of them may use, such as 500MB."""
+    """Memory limit of each of these workers, such as 500MB."""
 
     worker_timeout: float | None = None
-    """Seconds to wait where there is no worker (dask, spark); 60 by default."""
+    """Seconds to wait when there is no worker (dask, spark); 60 by default."""
 
     def to_spec(self) -> EngineSpec:
         """The engine that the options describe; None where it is left to the size of the files."""

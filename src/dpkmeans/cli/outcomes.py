@@ -65,8 +65,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
         if (error.name or "").split(".")[0] not in {"cyclopts", "rich"}:
             raise
         return _fail(
-            f"the command needs {error.name}. It belongs to every installation; mend it with: pip install dpkmeans",
-            USAGE,
+            f"the command needs {error.name}. Every installation has it; repair yours with: pip install dpkmeans", USAGE
         )
     try:
         with warnings.catch_warnings(), watched(to_the_end=arguments is None):

@@ -47,13 +47,14 @@ def plan(
         The public box, as in fit; shows the noise in the units of the data.
     spread:
         A guess of how far records lie from the centre of their cluster in one feature, as a share of the box's side,
-        such as 0.05. It must not come from the records. Makes the prediction sharper.
+        such as 0.05. It must not come from the records. Narrows the prediction.
     rows_per_person:
-        Show what it costs to protect persons with so many rows each, for each way to keep their rows.
+        Also show the loss when persons with this many rows each are protected, for each way to reduce their rows.
     delta:
-        Show what Gaussian noise leaves of the clusters under (epsilon, delta), as with fit --delta in many features.
+        Also show how many clusters can be told from Gaussian noise under (epsilon, delta), as in fit --delta with many
+        features.
     loss_at_most:
-        The other way round: show which epsilon it takes for this loss, such as 2%, and how sure that is.
+        The reverse: show which epsilon is needed for this loss, such as 2%, and how certain that is.
     """
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.core.bounds import Bounds
@@ -106,7 +107,7 @@ def plan(
         output.note("epsilon, fewer clusters or fewer features help. The first table is for pure epsilon.")
     if advice.needed:
         answers = [[f"{n.sure:.0%}", _or_none(n.epsilon)] for n in advice.needed]
-        output.print_table(["sure", f"epsilon for a loss of at most {loss_at_most}"], answers)
+        output.print_table(["certainty", f"epsilon for a loss of at most {loss_at_most}"], answers)
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")
     if spread is None:

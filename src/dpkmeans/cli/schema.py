@@ -13,7 +13,7 @@ from dpkmeans.cli.options import ANY, Data, Force, Json, Reading
 def schema(
     data: Data, /, *, reading: Reading = ANY, out: Path | None = None, force: Force = False, json: Json = False
 ) -> None:
-    """Write a first schema for a person to fill in, from declared names and types. No value is looked at.
+    """Write a schema for you to fill in, from declared names and types. Reads no values.
 
     Example: dpkmeans schema visits.csv --header --out schema.toml
 

@@ -62,7 +62,7 @@ def synopsis(
     force: Force = False,
     json: Flag = False,
 ) -> None:
-    """Spend epsilon once on weighted points that stand for the records. Later analyses of them cost no further budget.
+    """Spend epsilon once on weighted points that summarise the records. Analysing them costs no further budget.
 
     Example: dpkmeans synopsis visits.csv --header --epsilon 1 --bounds 0:100 --k 8 --out visits.synopsis.json
 
@@ -73,7 +73,7 @@ def synopsis(
     out:
         Write the synopsis to this file (JSON); - for standard output.
     k:
-        The largest number of clusters that is likely to be of interest.
+        The largest number of clusters that you expect to need.
     json:
         Print a description as JSON; the points are in the file.
     """

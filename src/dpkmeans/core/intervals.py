@@ -63,5 +63,5 @@ def by_deviations(release: Release, level: float) -> Intervals | None:
         return None
     found = np.asarray(margin, np.float64), np.asarray(size_margin, np.float64)
     if found[0].shape != release.centroids.shape or found[1].shape != (release.n_clusters,):
-        raise MethodError("The deviations in this release do not fit its centroids. Fit again, or restore the file.")
+        raise MethodError("The deviations in this release do not fit its centroids. Restore the file from a copy.")
     return around(release, level, quantile(level) * found[0], quantile(level) * found[1])

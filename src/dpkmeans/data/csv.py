@@ -174,7 +174,7 @@ def csv_files(paths: list[Path], files: Files) -> list[CsvFile]:
             _look_for(path, columns or (), found, hint)
         chosen = tuple(choose_columns(path, columns, found, len(row.cells)))
         if known and columns is None and len(row.cells) != known[0].n_columns:
-            raise DataError(f"{path} has other columns than {known[0].path}.", hint=SAME_COLUMNS)
+            raise DataError(f"{path} does not have the columns of {known[0].path}.", hint=SAME_COLUMNS)
         names = None if found is None else tuple(found[j] for j in chosen)
         columns = columns if names is None else names
         skipped = row.n_lines if header else 0

@@ -221,7 +221,7 @@ def _mapped(column: Any, kind: Kind, of_value: Callable[[Any], float], place: st
                 table[i] = of_value(value)
     except (TypeError, ValueError, KeyError, ArithmeticError, NotImplementedError):  # of other libraries too
         raise DataTypeError(
-            f"{place} holds values that are no {kind.name}, which the schema says they are.", hint=_HINTS[kind.name]
+            f"{place} is a {kind.name} in the schema, but holds other values.", hint=_HINTS[kind.name]
         ) from None
     found: FloatArray = table[codes]
     return found

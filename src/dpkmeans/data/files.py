@@ -63,7 +63,7 @@ def find_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
         for key in ((status.st_dev, status.st_ino), *plain):
             if key in seen:
                 raise DataError(
-                    f"{seen[key]} and {found} are the same file, or one is the other compressed: its records would "
+                    f"{seen[key]} and {found} are the same file, or a file and its compressed copy: its records would "
                     "count twice. Name it once."
                 )
             seen[key] = found

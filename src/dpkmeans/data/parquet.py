@@ -92,7 +92,7 @@ def parquet_source(paths: list[Path], files: Files, schema: Schema | None = None
             check_type(layout.types[layout.names.index(column.name)], column.kind, f"column {column.name!r} of {path}")
         extra = sorted(set(layout.names) - set(schema.names))
         if columns is None and extra:
-            raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} has not.", hint=SAME_COLUMNS)
+            raise DataError(f"{path} has a column {extra[0]!r}, which {paths[0]} does not have.", hint=SAME_COLUMNS)
         groups = tuple(range(len(layout.sizes)))
         pieces.append(ParquetPiece(str(path.absolute()), schema, groups, layout.sizes, layout.fingerprint))
     assert schema is not None

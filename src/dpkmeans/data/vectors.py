@@ -82,7 +82,7 @@ def _as_array(cell: Any, place: str) -> AnyArray:
     except ValueError:
         vector = np.empty(())
     if vector.ndim != 1 or vector.dtype.kind not in "fiubO":
-        raise DataTypeError(f"{place} holds values that are no vectors, which the schema says they are.", hint=HINT)
+        raise DataTypeError(f"{place} is a vector in the schema, but holds other values.", hint=HINT)
     return vector
 
 

@@ -61,7 +61,7 @@ def reach_spark(master: str) -> None:
     hosts = re.fullmatch(r"spark://([^/]+)", master)
     if hosts is None:
         raise MethodError(
-            f"{master!r} is no Spark master.",
+            f"{master!r} is not a Spark master.",
             hint="Write spark://HOST:PORT (7077 is usual), yarn, k8s://HOST:PORT or local[2].",
         )
     if not any(_is_spark(host) for host in hosts[1].split(",")):

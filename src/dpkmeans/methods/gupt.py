@@ -160,5 +160,5 @@ def gupt(
     each = None if step_epsilon is None else Epsilon.of(step_epsilon, "step_epsilon")
     in_paper, spends_rho = is_paper_setting(setting), is_gaussian(noise)
     if spends_rho and (in_paper or each is not None):
-        raise MethodError("the paper's setting and step_epsilon know Laplace noise only.")
+        raise MethodError("the paper's setting and step_epsilon support only Laplace noise.")
     return Gupt(record_count(n_records), each, check_max_iter(max_iter), in_paper, spends_rho)

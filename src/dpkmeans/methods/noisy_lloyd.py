@@ -51,7 +51,7 @@ def _with_noise(method: IterativeMethod, noise: str) -> IterativeMethod:
     if not is_gaussian(noise):
         return method
     if not isinstance(method.update, NoisyMean):
-        raise MethodError("the paper's setting knows Laplace noise only.")
+        raise MethodError("the paper's setting supports only Laplace noise.")
     return replace(method, update=GaussianMean(), parameters={**method.parameters, "noise": noise})
 
 

@@ -108,11 +108,11 @@ def _check_head(source: Path, kind: str, version: int, head: dict[str, Any], con
         raise _foreign(source, kind, head.get("kind"))
     found = head.get("version")
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise FileError(f"{source} is damaged: it names no version. Restore it or fit again.")
+        raise FileError(f"{source} is damaged: it names no version. Restore it from a copy.")
     if found > version:
         raise FileError(f"{source} was written by a newer version of dpkmeans. Update dpkmeans to read it.")
     if checksum(content) != head.get("sha256"):
-        raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it or fit again.")
+        raise FileError(f"{source} is damaged or was changed: its checksum does not match. Restore it from a copy.")
 
 
 def _write_readable(path: str | PathLike[str], kind: str, text: str) -> None:
@@ -153,7 +153,7 @@ def _parse(source: Path, kind: str, raw: bytes) -> Any:
         raise FileError(f"{source} is not a {kind} file: it is not text.") from None
     except _Twice:
         raise FileError(
-            f"{source} is damaged: a key stands twice in it. Give a {kind} file that dpkmeans wrote."
+            f"{source} is damaged: it has a duplicate key. Give a {kind} file that dpkmeans wrote."
         ) from None
     except (ValueError, RecursionError):
         raise FileError(
@@ -190,7 +190,7 @@ def _refuse_constant(name: str) -> float:
 
 
 class _Twice(ValueError):
-    """A key stands twice in an object."""
+    """An object has a duplicate key."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

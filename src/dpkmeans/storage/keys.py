@@ -124,7 +124,7 @@ def _check_private(path: Path) -> None:
     found = path.stat()
     if found.st_uid == os.geteuid() and found.st_mode & 0o077:
         raise FileError(
-            f"the private key {path} is not for its owner alone (mode {found.st_mode & 0o777:04o}): whoever reads it "
+            f"the private key {path} can be read by others (mode {found.st_mode & 0o777:04o}): anyone who reads it "
             f"can sign in your name. Write: chmod 600 {path}; make a new key if others had it."
         )
 

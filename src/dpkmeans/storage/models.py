@@ -79,7 +79,7 @@ def decode_release(content: dict[str, Any], version: int | None = None) -> Relea
             **codec.decode_promise(content),
         )
     except codec.DAMAGED as error:
-        raise FileError(f"The model's content is damaged ({type(error).__name__}). Fit again, or restore it.") from None
+        raise FileError(f"The model's content is damaged ({type(error).__name__}). Restore it from a copy.") from None
     _check_lengths(release)
     _check_claims(release)
     check_digest(content, release.identity, version)
@@ -109,9 +109,9 @@ def read_transcript(path: str | Path) -> tuple[PublishedZone, ...]:
     try:
         zones = tuple(map(_decode_zone, lines))
     except codec.DAMAGED:
-        raise FileError("The transcript's content is damaged. Fit again, or restore it.") from None
+        raise FileError("The transcript's content is damaged. Restore it from a copy.") from None
     if any(len(zone.center) != len(zones[0].center) or zone.radius < 0 for zone in zones):
-        raise FileError("The transcript's zones do not fit together. Fit again, or restore it.")
+        raise FileError("The transcript's zones are inconsistent. Restore it from a copy.")
     return zones
 
 
@@ -122,7 +122,7 @@ def _check_lengths(release: Release) -> None:
         places = (zone.center, zone.centroid or zone.center, zone.mean or zone.center)
         fits &= all(len(place) == d for place in places) and zone.cluster < k
     if not fits:
-        raise FileError("The model's names, sizes or transcript are damaged. Fit again, or restore it.")
+        raise FileError("The model's names, sizes or transcript are damaged. Restore it from a copy.")
 
 
 def _check_claims(release: Release) -> None:

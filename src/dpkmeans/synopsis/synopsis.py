@@ -275,7 +275,7 @@ class Synopsis:
             check_digest(content, synopsis.identity, version)
             return synopsis
         except codec.DAMAGED as error:
-            raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it or make it again.") from None
+            raise FileError(f"{path} is damaged ({type(error).__name__}). Restore it from a copy.") from None
 
     def _check_claims(self) -> None:
         """Refuse what no making of a synopsis gives. A checksum does not tell: anyone can make one that matches."""
