@@ -28,8 +28,8 @@ for zone in model.release_.transcript[:2]:
     print(f"cluster {zone.cluster}: solved {solved:.7f}, exact {exact:.7f}")
     assert abs(solved - exact) < 1e-6  # the grid of 2^-20 and nothing else
 # %% [markdown]
-# No noise stands between the reader and the mean. `dpkmeans audit` attacks releases without looking inside; its page
-# has the numbers. The same strategy on a synopsis has nothing to give away:
+# No noise protects the mean. `dpkmeans audit` attacks releases without such inside knowledge ([audit](audit.md)). On a
+# synopsis, the same strategy has no exact mean to reveal:
 # %%
 safe = DPKMeans(2, epsilon=1.0, bounds=(0, 1), method="synopsis-posterior").fit(X)
 print(safe.release_.summary())

@@ -42,8 +42,8 @@ for step in {0, transcript.n_steps - 1}:
         for zone in zones:
             assert np.linalg.norm(path[step, zone.cluster] - zone.center) <= zone.radius * (1 + 1e-9)
 # %% [markdown]
-# On the records themselves the zones are built from exact means. The label is `paper`, and the transcript does not
-# carry what a draw would need: publishing it gives the exact means away.
+# On the records themselves, the zones are built from exact means. The label is `paper`, and the transcript leaves out
+# the means that a draw would need, because publishing them would reveal the exact means.
 # %%
 on_records = DPKMeans(5, method="posterior", guarantee="paper", bounds=(0, 100)).fit(records).release_
 try:

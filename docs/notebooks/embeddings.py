@@ -9,9 +9,9 @@
 # are themes. This page finds twenty themes with (ε, δ)-differential privacy, looks at what they are and how much they
 # change from run to run, and attacks the release.
 #
-# It needs `embeddings384.npz` in the folder that the variable `DPKMEANS_DATA` names: 20 000 short descriptions of
-# software packages as vectors of unit length in 384 features, with the section of each. Without it, made-up vectors
-# stand in: fewer, shorter, and easier.
+# It uses `embeddings384.npz` from the folder named by the variable `DPKMEANS_DATA`: 20 000 short descriptions of
+# software packages as vectors of unit length with 384 features, and the section of each. Without this file, it uses
+# synthetic vectors, which are fewer, shorter and easier.
 # %%
 import os
 from pathlib import Path
@@ -50,8 +50,8 @@ release = model.release_
 print(release.method, "-", release.summary())
 print(f"signal {release.parameters['signal']:.1f}, in {release.n_passes} passes over the records")
 # %% [markdown]
-# `release.centroids` and `release.sizes` may be published. A public text can be compared with the centroids by anybody
-# who has the same model of sentences: its theme is the nearest one.
+# `release.centroids` and `release.sizes` may be published. Anyone with the same sentence model can compare a public
+# text with the centroids: its theme is the nearest one.
 #
 # ## Themes
 # **For the holder of the records only:** the next cell uses the records and their sections, so what it prints is not
@@ -75,10 +75,10 @@ for cluster in np.argsort(-np.bincount(labels, minlength=k)):
 # Every further fit of the same records adds to the privacy loss. To try out how stable a setting is, take public
 # records of the same kind, as here.
 #
-# Two clusterings agree by the adjusted Rand index: 1 if they are the same, 0 if they have nothing to do with each
-# other. The last line is k-means without privacy from several starts, which does not agree with itself either.
-# `explained` is the share of the variance that k-means explains without privacy and that this explains too.
-# **For the holder only** as well: labels and costs come from the records.
+# The agreement of two clusterings is measured by the adjusted Rand index: 1 if they are the same, 0 if they are
+# unrelated. The last line is k-means without privacy from several starts, which does not fully agree with itself
+# either. `explained` is the variance explained, as a share of what k-means explains without privacy. This is also
+# **for the holder only**: labels and costs come from the records.
 # %%
 from itertools import combinations
 
@@ -108,16 +108,16 @@ for epsilon in (0.25, 1.0, 3.0):
 print(f"   none  {agreement([run.labels_ for run in plain]):22.2f}")
 # %% [markdown]
 # ## What an attacker can learn, and what not
-# **Can:** what is true of the texts as a whole. That there is a theme "Haskell libraries", how large it is, and which
-# theme a text belongs to if the attacker has the text: that would be so without any single text in the records.
+# **Can:** what is true of the texts as a whole: that there is a theme "Haskell libraries", how large it is, and which
+# theme a text belongs to if the attacker has the text. All of this would be the same without any single text.
 #
 # **Cannot:** whether one text is among the records. Take an attacker who knows all other records, k, ε and the method,
-# and chooses the text that is easiest to find: far from all others. (ε, δ)-differential privacy bounds every test that
-# he can make: with ε = 1 he is right in at most 73.1 % of all cases if both are equally likely, whatever he computes
-# from the release.
+# and chooses the text that is easiest to detect, far from all others. (ε, δ)-differential privacy limits every test
+# that they can make: with ε = 1, they are right in at most 73.1 % of all cases if both are equally likely, whatever
+# they compute from the release.
 #
-# The attack: fit with the text and without it, many times over, and see how near to it a centroid comes. A threshold
-# on this distance is chosen on half of the fits and judged on the other half. To be fast, it is made on 1500 records.
+# The attack fits with the text and without it, many times, and looks at how close a centroid comes to it. A threshold
+# on this distance is chosen on half of the fits and tested on the other half. To be fast, it uses 1500 records.
 # %%
 rng = np.random.default_rng(0)
 others = X[rng.choice(len(X), 1500, replace=False)]
@@ -156,11 +156,11 @@ e = np.exp(1.0)
 print(f"(1, 1e-6)-private: right in {attack(private):.0%} of the cases; at most {(e + 1e-6) / (1 + e):.1%} is possible")
 print(f"k-means:           right in {attack(not_private):.0%} of the cases")
 # %% [markdown]
-# A coin is right in half of the cases. k-means without privacy was started at the last record, as a careless program
-# may do: such a text tends to become a cluster of its own, and then its vector is published as it is.
+# A coin toss is right in half of the cases. k-means without privacy was started at the last record, as a careless
+# program might do: such a text tends to become its own cluster, and then its exact vector is published.
 #
-# The bound holds for one text. For a person who wrote m of them the loss is up to m times as large, unless the
-# [unit is a person](persons.md). And `model.labels_` is never private: it is computed from each record itself.
+# The bound holds for one text. For a person who wrote m texts, the loss is up to m times as large, unless the [unit is
+# a person](persons.md). `model.labels_` is never private, because it is computed from each record itself.
 # %%
 from matplotlib.figure import Figure
 

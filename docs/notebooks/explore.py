@@ -23,7 +23,7 @@ best = max(rows, key=lambda row: row.silhouette)
 figure = Figure(figsize=(5, 3))
 ax = plot.explore(rows, figure.subplots(), value="silhouette")
 # %% [markdown]
-# The release of the chosen k has the cost of the synopsis, and not a bit more.
+# The release for the chosen k costs nothing beyond the synopsis.
 # %%
 release = synopsis.fit(best.k)
 assert release.epsilon_spent == synopsis.epsilon_spent

@@ -14,12 +14,12 @@ X = visits(20_000)
 model = DPKMeans(n_clusters=8, epsilon=1.0, bounds=(0, 100)).fit(X)
 print(model.release_.summary())
 # %% [markdown]
-# The released centroids, next to the towns they stand for. A notebook shows `model.release_` as a table.
+# The released centroids and the towns they match. A notebook shows `model.release_` as a table.
 # %%
 for found in match(model.cluster_centers_):
     print(f"{found.town.name:12s} {found.distance:.1f} km off")
 # %% [markdown]
-# What was spent on what, and a report that holds no record.
+# How the budget was spent, and a report, which contains no record.
 # %%
 for spend in model.release_.spends:
     print(spend.label, float(spend.epsilon))

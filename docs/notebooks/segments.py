@@ -5,8 +5,8 @@
 # ---
 # %% [markdown]
 # # From a raw table to segments
-# A table as people have it: an id, ages beside incomes, a category, a date, a yes or no, missing values. Five segments
-# of it, published with ε = 1. The customers are made up.
+# A typical raw table has an id, numbers in different units, a category, a date, a boolean and missing values. This
+# page publishes five segments of such a table with ε = 1. The customers are synthetic.
 # %%
 import os
 import tempfile
@@ -38,10 +38,10 @@ customers.loc[rng.random(n) < 0.02, "region"] = None
 print(customers.head().to_string())
 # %% [markdown]
 # ## The schema
-# It names the columns to use; the id and the comments are left out. Every bound and every level is something that is
-# known without looking at the customers: the shop opened in 2016, and nobody is older than 120. Values outside are
-# clipped, and what is no level ("abroad") counts as "other". A missing income becomes 35 000, say the published median
-# of the country; never a mean of these records.
+# The schema names the columns to use, without the id and the comments. Every bound and every level is known without
+# looking at the customers: the shop opened in 2016, and nobody is older than 120. Values outside the bounds are
+# clipped, and anything that is not a level ("abroad") counts as "other". A missing income becomes 35 000, for example
+# the published median of the country, but never a mean of these records.
 # %%
 from dpkmeans import Boolean, Category, Date, DPKMeans, DurableLedger, Number, Release
 
@@ -54,7 +54,7 @@ schema = {
 }
 # %% [markdown]
 # ## What is refused, before anything is spent
-# A ledger keeps count of what is spent on these customers, 2 at most. Three mistakes, and what it says after them:
+# A ledger limits what may be spent on these customers to 2. Three mistakes, and what the ledger shows after them:
 # %%
 ledger = DurableLedger.create("ledger.db")
 ledger.add("customers", cap=2.0)
@@ -73,10 +73,11 @@ for what, options in mistakes.items():
 print("spent:", float(ledger.dataset("customers").spent))
 # %% [markdown]
 # ## The fit
-# `scale="box"` gives every column the same say: the two ends of a column are equally far apart, whether it holds ages,
-# incomes or dates, and so are two different regions. But a boolean or a category always lies at an end, and an age
-# hardly ever does, so with `"box"` alone the segments would be little more than regions and newsletters. Weights by
-# name come on top of it: here these two columns count a quarter. Choose weights beforehand, too.
+# `scale="box"` gives every column the same weight: the two ends of a column are equally far apart, whether it holds
+# ages, incomes or dates, and so are two different regions. But a boolean or a category always lies at an end, and an
+# age hardly ever does, so with `"box"` alone the segments would be little more than regions and newsletters. Weights
+# by name are applied on top of it: here these two columns count a quarter. Choose the weights before you see any
+# result.
 # %%
 scale = {"region": 0.25, "newsletter": 0.25}
 model = DPKMeans(5, schema=schema, scale=scale, **budget).fit(customers)
@@ -84,9 +85,10 @@ release = model.release_
 print(release.summary())
 print("spent:", float(ledger.dataset("customers").spent))
 # %% [markdown]
-# `describe()` says what each centroid means, `to_frame()` puts it in a frame: dates are dates, a category is its most
-# likely level beside the share of each, a boolean is the share that is true. Sizes are noisy counts. All of it may be
-# published; `model.report("report.html")` writes it as a page. In a notebook, `release` alone shows such a table.
+# `describe()` says what each centroid means, and `to_frame()` puts it in a frame: dates are dates, a category is its
+# most likely level and the share of each level, a boolean is the share that is true. Sizes are noisy counts. All of it
+# may be published; `model.report("report.html")` writes it as a page. In a notebook, `release` alone shows such a
+# table.
 # %%
 print(release.describe()[0])
 segments = release.to_frame().sort_values("size", ascending=False)
@@ -123,8 +125,8 @@ labelled = customers[["customer_id"]].assign(cluster=model.labels_)
 print(labelled.head().to_string())
 # %% [markdown]
 # ## The model file
-# It holds what is public, the schema among it. So it predicts new rows of a frame with the same columns, in any order,
-# also in another process, and fills in missing values as before.
+# The model file contains only what is public, including the schema. So it can predict new rows of a frame with the
+# same columns, in any order and in another process, and it fills in missing values in the same way.
 # %%
 release.save("model.json")
 again = Release.load("model.json").predict(customers)
@@ -132,8 +134,8 @@ assert (again == model.labels_).all()
 assert release.guarantee.label == "proved"
 # %% [markdown]
 # ## The same from a shell
-# `dpkmeans schema` writes a first schema file. Names and types are those that the file declares; values are not
-# looked at.
+# `dpkmeans schema` writes a schema file to fill in. Names and types are those that the data file declares; no value is
+# read.
 # %%
 import shlex
 import subprocess
@@ -184,14 +186,14 @@ shell(
     " --ledger ledger.db --dataset customers --out second.json"
 )
 # %% [markdown]
-# With `--scale box` the two columns count in full, and the segments are others; the weights from above would be
-# `--scale region=0.25,newsletter=0.25`.
+# With `--scale box` the two columns have full weight, so the segments differ; the weights from above would be `--scale
+# region=0.25,newsletter=0.25`.
 #
-# That was a second release from the same customers: their losses add up to 2, the ledger is used up, and it would
+# This was a second release from the same customers. The losses add up to 2, so the ledger is exhausted and would
 # refuse a third. In Python, `schema="schema.toml"` takes the same file. CSV files work as well; a spreadsheet's export
 # may need `--delimiter ';' --decimal , --encoding cp1252`.
 #
-# `--keep` writes the id beside the cluster, for you: not private either.
+# `--keep` writes the id next to the cluster. This file is not private either.
 # %%
 shell("dpkmeans ledger show ledger.db")
 shell("dpkmeans predict second.json customers.parquet --keep customer_id --out clusters.csv")
