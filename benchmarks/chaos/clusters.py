@@ -137,7 +137,8 @@ def how_it_ended(code: int, said: str) -> str:
     if code == 0:
         return "right result"
     error = next((line for line in said.splitlines() if line.startswith("error: ")), "no error line")
-    return f"exit {code}: {re.sub('[0-9a-f]{16}|(tcp|spark)://[0-9.:]+', '…', error.removeprefix('error: '))[:100]}"
+    plain = re.sub(r"[0-9a-f]{16}|(tcp|spark)://[0-9.:]+|/\S*/(?=\S)", "…", error.removeprefix("error: "))
+    return f"exit {code}: {plain.split('. ')[0]}"
 
 
 @contextmanager
