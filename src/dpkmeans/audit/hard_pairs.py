@@ -49,7 +49,7 @@ def hard_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
     One in ten is streamed, each kind in turn, and in a third of these the extra record has a chunk of its own.
 
     >>> [pair.name for pair in hard_pairs(2)]
-    ['blobs, at a corner', 'one place, at a corner']
+    ['blobs, at a corner, in a chunk of its own', 'one place, at a corner']
     """
     rng = np.random.default_rng(seed)
     for i in range(n):
