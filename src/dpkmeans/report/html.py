@@ -144,7 +144,10 @@ def _content(release: Release) -> dict[str, Any]:
 def _parameters(release: Release) -> dict[str, str]:
     """What the method chose, where it is a word or a number; lists and matrices are in the model file."""
     shown = {name: value for name, value in release.parameters.items() if isinstance(value, str | bool | int | float)}
-    return {name: str(value) if isinstance(value, str | bool) else number(value) for name, value in shown.items()}
+    return {
+        name.replace("_", " "): str(value) if isinstance(value, str | bool) else number(value)
+        for name, value in shown.items()
+    }
 
 
 def _odds(release: Release) -> str | None:
