@@ -45,7 +45,8 @@ def test_fit_and_show_print_dates_and_shares(folder, capsys):
     run(f"{FIT} --schema schema.toml --out model.json")
     fitted = capsys.readouterr().out
     run("show model.json")
-    assert capsys.readouterr().out == fitted
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]  # and which release it is
+    assert [line for line in fitted.splitlines() if line.split() not in shown] == []
     assert re.search(OLD, fitted), fitted
     assert re.search(YOUNG, fitted), fitted
     assert "region=N" not in fitted
