@@ -57,6 +57,7 @@ def test_the_command_writes_the_page_and_prints_its_numbers(synopsis, tmp_path, 
     shown = capsys.readouterr()
     assert "The page is in" in shown.err
     assert out.read_text() == render_explorer(synopsis)
+    assert "explore synopsis.json --k 5" in out.read_text()
     assert [line.split()[0] for line in shown.out.splitlines() if line[1:2].isdigit()] == ["3", "4"]
 
 
@@ -198,6 +199,7 @@ def test_a_report_links_to_the_page_that_it_is_written_with(tmp_path, capsys, mo
     assert main(["report", str(tmp_path / "model.json"), "--out", str(out), "--page", str(page)]) == 0
     assert '<a href="pages/a%20b.html">' in out.read_text()
     assert "2 clusters" in page.read_text()
+    assert "synopsis.json" not in page.read_text(), "there is no such file"
     capsys.readouterr()
     assert main(["report", str(tmp_path / "model.json"), "--out", str(out)]) == 0
     assert "--page explore.html" in out.read_text()

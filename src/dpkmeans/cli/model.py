@@ -159,7 +159,7 @@ def report(
     release = Release.load(model)
     if page is not None:
         with output.status(f"Computing the page {page}"):
-            write_explorer(synopsis_in(release), page, release.n_clusters)
+            write_explorer(synopsis_in(release), page, release.n_clusters, in_a_model=True)
         output.note(f"The page is in {page}")
     with output.status(f"Writing {out}", line=False):
         write_report(release, out, page)

@@ -35,9 +35,14 @@ MAX_DOUBLES = MAX_NUMBERS // 2  # with eight bytes each: then its numbers are th
 CHOSEN = 5  # clusters at first, where a release does not say
 
 
-def write_explorer(synopsis: Synopsis, path: str | Path, chosen: int = CHOSEN) -> list[Explored]:
-    """Write the page, replacing an old one only when the new one is complete, and return its numbers."""
-    page, rows = _rendered(synopsis, chosen)
+def write_explorer(
+    synopsis: Synopsis, path: str | Path, chosen: int = CHOSEN, *, in_a_model: bool = False
+) -> list[Explored]:
+    """Write the page, replacing an old one only when the new one is complete, and return its numbers.
+
+    A synopsis `in_a_model` has no file of its own, from which a model with another k could be made.
+    """
+    page, rows = _rendered(synopsis, chosen, in_a_model)
     write_text(path, page)
     return rows
 
@@ -69,10 +74,10 @@ def render_explorer(synopsis: Synopsis, chosen: int = CHOSEN) -> str:
     Its numbers are those of `synopsis.explore(range(2, 21), random_state=0)`, to six digits where the points fit into
     it in double precision. Guarantee: that of the synopsis.
     """
-    return _rendered(synopsis, chosen)[0]
+    return _rendered(synopsis, chosen, in_a_model=False)[0]
 
 
-def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
+def _rendered(synopsis: Synopsis, chosen: int, in_a_model: bool) -> tuple[str, list[Explored]]:
     """The page, and the numbers in it."""
     m, d = synopsis.data.points.shape
     if m * (d + 1) > MAX_NUMBERS:
@@ -104,6 +109,7 @@ def _rendered(synopsis: Synopsis, chosen: int) -> tuple[str, list[Explored]]:
         "cost_unit": "squared units of the data" if synopsis.bounds.weights is None else "squared units, after scaling",
         "rows": rows,
         "with_starts": numbers <= MAX_NUMBERS,
+        "in_a_model": in_a_model,
         "data": _data(synopsis, names, [start for _, start in found], shown, numbers),
     }
     return render_page("explorer", content), rows
