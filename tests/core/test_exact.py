@@ -106,6 +106,7 @@ def test_an_exact_value_cannot_be_copied_or_written_by_other_means(copied):
         copied(Exact(np.array([SECRET]), Sensitivity.of_row((1,))))
 
 
+@pytest.mark.slow
 def test_a_leak_is_a_type_error(tmp_path):
     pytest.importorskip("mypy")
     leak = "from dpkmeans.core.exact import Exact\ndef publish(count: int) -> None: ...\npublish({})\n"

@@ -26,6 +26,7 @@ def surface(noise: float = 0.01) -> Surface:
     return Surface(x, bump, np.array([1.0, -1.0, 0.0, 0.0, 0.0]), 1.0, np.full(4, 0.4), noise)
 
 
+@pytest.mark.slow
 def test_more_epsilon_is_never_expected_to_be_worse():
     for n, d, k in ((300, 1, 2), (5000, 2, 15), (50_000, 4, 8), (10**6, 30, 60), (10**9, 500, 1000)):
         for spread in (None, 0.05):

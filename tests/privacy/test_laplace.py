@@ -56,7 +56,13 @@ def law_by_all_proposals(scale: Fraction) -> dict[int, Fraction]:
     return {z: share / total for z, share in law.items()}
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 4), Fraction(3, 4), Fraction(1), Fraction(5, 2), Fraction(6)], ids=str)
+SMALL_SCALES = [
+    *(Fraction(1, 4), Fraction(3, 4), Fraction(1)),
+    *(pytest.param(scale, marks=pytest.mark.slow) for scale in (Fraction(5, 2), Fraction(6))),
+]
+
+
+@pytest.mark.parametrize("scale", SMALL_SCALES, ids=str)
 def test_the_law_of_all_proposals_is_laplaces_and_loses_one_over_the_scale(scale):
     found = law_by_all_proposals(scale)
     with localcontext(prec=50):

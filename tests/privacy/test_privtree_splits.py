@@ -257,6 +257,7 @@ def loss_at_least(mechanism: PrivTreeSplits, cells: tuple[int, ...], runs: int) 
     return math.log(least / most)
 
 
+@pytest.mark.slow
 def test_an_audit_of_the_worst_path_finds_no_more_than_epsilon_and_catches_too_little_noise():
     """All records in one cell: the biased counts along its path are δ, 0, -δ, the tight case of the proof."""
     epsilon = Epsilon.of(2.0)

@@ -19,6 +19,7 @@ from dpkmeans.session import DEFAULT_METHOD
 from dpkmeans.synopsis.method import separate_duplicates
 from dpkmeans.synopsis.verify import verify
 
+SLOW = pytest.mark.slow
 FAMILY = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid", "lei"]
 
 # Runs here are small on purpose.
@@ -72,7 +73,12 @@ def test_the_default_is_the_synopsis():
 
 
 @pytest.mark.parametrize(
-    ("name", "n_records"), [*((name, None) for name in FAMILY), ("synopsis", 1_000_000), ("eugkm", 10_000)]
+    ("name", "n_records"),
+    [
+        *(pytest.param(name, None, marks=SLOW if name == "lei" else ()) for name in FAMILY),
+        ("synopsis", 1_000_000),
+        ("eugkm", 10_000),
+    ],
 )
 @pytest.mark.parametrize("d", [2, 10, 12, 60])
 def test_a_fit_makes_a_few_passes_and_says_how_many(name, n_records, d):
@@ -101,6 +107,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 def test_all_fits_end_at_a_fixed_point_of_their_own_synopsis_with_k_distinct_centroids_in_the_box():
     """222 fits: few and many records, features and clusters, unequal sides, features without width, tiny budgets."""
     for number, (n, d, k) in enumerate(SHAPES + SHAPES):
@@ -121,7 +128,7 @@ def test_all_fits_end_at_a_fixed_point_of_their_own_synopsis_with_k_distinct_cen
         assert release.epsilon_spent == epsilon
 
 
-@pytest.mark.parametrize("name", FAMILY[1:])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW if n == "lei" else ()) for n in FAMILY[1:]])
 def test_the_others_of_the_family_converge_as_well(name):
     for number, (n, d, k) in enumerate(itertools.product((1, 2000), (1, 3, 12), (1, 5, 30))):
         release = make_method(name, n_records=max(n, k)).run(

@@ -318,6 +318,7 @@ def test_a_spend_takes_no_more_steps_after_hundreds_of_entries(store, dataset):
     book.connection.close()
 
 
+@pytest.mark.slow
 def test_what_it_takes_to_show_a_ledger_grows_with_its_entries_and_not_faster(store, capsys):
     """Steps of SQLite's machine, calls of Python functions: for four times the entries not sixteen times as many."""
 

@@ -243,6 +243,7 @@ def with_edit(content: dict, paths: list, rng: random.Random) -> dict:
     return changed
 
 
+@pytest.mark.slow
 def test_a_thousand_random_edits_of_a_signed_model_are_all_found_and_named(place, tmp_path, key):
     """Checksums are made to match each time, and in half of the cases the digest too."""
     path, rng = tmp_path / "model.json", random.Random(3)
