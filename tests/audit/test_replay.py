@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
+from dpkmeans.audit import hard_pairs
 from dpkmeans.audit.choice_law import chance_of_choice, loss_of_choice
 from dpkmeans.audit.losses import DIGITS, chance_of_split, loss_of
 from dpkmeans.audit.replay import Call, Outcome, Replayed, replay
@@ -26,6 +27,7 @@ from dpkmeans.errors import MethodError
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Gaussian, Laplace, LInfLaplace, PermuteAndFlip, PrivTreeSplits
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.session import FitRequest
 
 SCALE = Fraction(3, 2)
 
@@ -220,3 +222,13 @@ def test_the_summary_names_the_call_that_came_closest() -> None:
     assert found.call is not None
     assert found.call.tightness <= 1
     assert 0 < found.run <= found.promised == 1
+
+
+def test_hard_pairs_are_streamed_without_pyarrow_too(monkeypatch):
+    [pair] = hard_pairs.hard_pairs(1)
+    assert pair.chunk_rows == len(pair.records) == pair.position, "the extra record has a chunk of its own"
+    from_files = hard_pairs.replay_pair(pair, FitRequest(method="dwork", epsilon=1.0), 0)
+    monkeypatch.setattr(hard_pairs, "find_spec", lambda name: None)
+    monkeypatch.setattr(hard_pairs, "_from_file", None)
+    assert hard_pairs.replay_pair(pair, FitRequest(method="dwork", epsilon=1.0), 0) == from_files
+    assert from_files.holds

@@ -42,8 +42,8 @@ _LABELLED = 16  # partitions whose labels come back at once
 _FEW = 32  # partial answers that the driver adds up by itself
 _TRIES_TO_REMOVE = 5  # files of executors that are busy
 _LEFT = (
-    "packed records may be left in folders dpkmeans-blocks-* of Spark executors that were too busy to remove them. "
-    "They are for the user of the executor alone, and go when the Spark application ends. Stop the session then."
+    "some Spark executors were too busy to remove packed records, which may remain in their folders dpkmeans-blocks-*. "
+    "Only the executor's user can read them. Stop the Spark session to remove them."
 )
 _TRIES = 2  # to go on with files of which one was gone; from then on Spark holds the blocks
 
