@@ -36,6 +36,7 @@ class Case:
     k: int
     options: dict[str, Any] = field(default_factory=dict)
     noise: str | None = None  # an option of the method
+    times: tuple[float, ...] = ()  # powers of two that features are multiplied by
 
     @property
     def name(self) -> str:
@@ -57,6 +58,9 @@ def cases() -> Iterator[Case]:
     for method in ("su", "blum", "gupt"):
         yield Case(method, 700, 5, 3, noise="gaussian")
     yield Case("synopsis", 900, 3, 4, {"bounds": None, "bounds_epsilon": 0.5})
+    yield Case("synopsis", 9000, 6, 3, {"bounds": (0.0, [2.0**j for j in range(6)])})  # uneven sides, which are cut
+    few = np.array([1.0] * 5 + [2.0**-6] * 40)  # clusters are looked for in five features
+    yield Case("synopsis", 600, 45, 20, {"bounds": (0.25 * few, 0.75 * few)}, times=tuple(few.tolist()))
 
 
 def records(n: int, d: int, k: int) -> Any:
@@ -68,7 +72,7 @@ def records(n: int, d: int, k: int) -> Any:
 
 def fit(case: Case, seed: int = 0) -> tuple[DPKMeans, Any]:
     """The fitted model, and its records."""
-    X = records(case.n, case.d, case.k)
+    X = records(case.n, case.d, case.k) * (case.times or 1.0)
     budget = {} if case.method in WITHOUT_TOTAL else {"epsilon": 1.0}
     if registry()[case.method].spends_rho or case.noise == "gaussian":
         budget["delta"] = 1e-6

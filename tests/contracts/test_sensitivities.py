@@ -40,7 +40,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.features import outside_halves
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.tree_cells import leaf_counts
-from dpkmeans.synopsis.zoom import cells_a_side, records_in, records_within
+from dpkmeans.synopsis.zoom import cells_a_side, intervals, records_along, records_in, records_within
 from dpkmeans.synopsis.zoom import rectangles as candidates
 from dpkmeans.synopsis.zoom_cells import Parts
 
@@ -115,6 +115,11 @@ def nested_boxes(rng, box):
     return lambda records: records_within(engine_of(records, box).answer(query))
 
 
+def along_a_side(rng, box):
+    side, ends = int(rng.integers(box.n_features)), intervals(32, (32, 16, 8, 4, 2, 1), 2)
+    return lambda records: records_along(engine_of(records, box).answer(Parts(box.unit_box, 32)), side, *ends)
+
+
 def counted_leaves(rng, box):
     query = made.leaves(rng, box)
     return lambda records: leaf_counts(engine_of(records, box).answer(query.cells), query)
@@ -165,6 +170,7 @@ QUESTIONS = {
     "residuals of some features": (asked(made.of_features), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "records in rectangles": (rectangles, {"linf", "gap"}),
     "records in nested boxes": (nested_boxes, {"linf", "gap"}),
+    "records along a side": (along_a_side, {"linf", "gap"}),
     "histogram for the bounds": (
         lambda rng, box: lambda records: bounds_histogram(records),
         {"l1", "l2_squared", "linf", "gap"},

@@ -20,8 +20,18 @@ from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.synopsis.posterior import noise_density, posterior_means
 from dpkmeans.synopsis.view import Squeeze, View
-from dpkmeans.synopsis.zoom import Budget, cells_a_side, records_in, records_within, rectangles, zoom
-from dpkmeans.synopsis.zoom_cells import Shells
+from dpkmeans.synopsis.zoom import (
+    SIDE,
+    Budget,
+    cells_a_side,
+    intervals,
+    records_along,
+    records_in,
+    records_within,
+    rectangles,
+    zoom,
+)
+from dpkmeans.synopsis.zoom_cells import Parts, Shells
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpkmeans.errors.WeakSignalWarning")
 
@@ -30,8 +40,8 @@ def engine_of(X, box) -> MemoryEngine:
     return MemoryEngine.of_records(X, box, n_threads=1)
 
 
-def zoomed(X, box, epsilon=1.0, seed=0) -> View:
-    ledger = Ledger(epsilon)
+def zoomed(X, box, epsilon=1.0, seed=0, ledger=None) -> View:
+    ledger = Ledger(epsilon) if ledger is None else ledger
     return zoom(
         View.of(engine_of(X, box)),
         Budget(Epsilon.of(epsilon), float(len(X))),
@@ -63,6 +73,18 @@ def test_the_records_in_nested_boxes_are_counted_exactly():
     held = reveal(records_within(engine_of(X, Bounds.of((0, 1), 4)).answer(Shells(center, half))), why="a test")
     grid = np.rint(X * 2**20) / 2**20
     assert held.tolist() == [np.count_nonzero((np.abs(grid - center) <= h).all(axis=1)) for h in half]
+
+
+def test_the_records_along_each_side_are_counted_exactly():
+    X = np.random.default_rng(1).random((400, 5))
+    begin, end = intervals(32, (32, 16, 4, 1), 2)
+    assert (begin[0], end[0]) == (0, 32)
+    table = engine_of(X, Bounds.of((0, 1), 5)).answer(Parts(np.ones(5), 32))
+    part = np.floor(np.rint(X * 2**20) / 2**20 * 32)
+    for j in range(5):
+        held = reveal(records_along(table, j, begin, end), why="a test")
+        inside = (part[:, j, None] >= begin) & (part[:, j, None] < end)
+        assert held.tolist() == np.count_nonzero(inside, axis=0).tolist()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6, 20])
@@ -100,6 +122,44 @@ def test_features_that_are_loose_by_very_different_factors_are_zoomed_in_one_by_
         lower, upper = box.from_unit(np.array(view.bounds.lower)), box.from_unit(np.array(view.bounds.upper))
         assert ((lower <= X) & (upper >= X)).all(axis=1).mean() > 0.9
         assert (upper - lower <= [1.0, 4.0, 2.0]).all()
+
+
+def seen_of(view: View, box: Bounds, X) -> tuple[np.ndarray, float]:
+    """The sides of a view in the units of the box, and the part of the records that it holds."""
+    lower, upper = box.from_unit(np.array(view.bounds.lower)), box.from_unit(np.array(view.bounds.upper))
+    return upper - lower, float(((lower <= X) & (upper >= X)).all(axis=1).mean())
+
+
+def test_six_sides_that_are_loose_by_very_different_factors_are_cut_one_by_one():
+    """Sides 1 to 32 times too wide, in ten seeded runs: boxes nested around a mean alone leave the last 16 too wide."""
+    X, times = np.random.default_rng(0).random((20_000, 6)), 2.0 ** np.arange(6)
+    box = Bounds.of((np.zeros(6), times), 6)
+    for seed in range(10):
+        ledger = Ledger(1.0)
+        sides, held = seen_of(zoomed(X, box, seed=seed, ledger=ledger), box, X)
+        assert held > 0.9
+        assert (sides <= 4).all()
+        assert sum(spend.label == SIDE for spend in ledger.spends) == 6
+
+
+def test_sides_are_not_cut_where_that_would_leave_small_clusters_outside():
+    """Nearly all records lie in a small part of three sides, but one in twenty far away in each: ten seeded runs."""
+    rng = np.random.default_rng(3)
+    X = rng.random((40_000, 6))
+    for j in range(3):
+        X[:, j] = np.where(rng.random(40_000) < 0.05, 0.9, 0.01) * X[:, j] ** 0.1
+    box = Bounds.of((0, 1), 6)
+    for seed in range(10):
+        ledger = Ledger(1.0)
+        _, held = seen_of(zoomed(X, box, seed=seed, ledger=ledger), box, X)
+        assert held > 0.99
+        assert any(spend.label == "zoom: outside" for spend in ledger.spends), "the choices alone would have cut them"
+
+
+def test_few_records_are_not_asked_where_each_side_is_loose():
+    ledger = Ledger(1.0)
+    zoomed(np.random.default_rng(0).random((5000, 6)), Bounds.of((0, 1), 6), ledger=ledger)
+    assert SIDE not in {spend.label for spend in ledger.spends}
 
 
 def test_a_number_of_records_that_is_too_large_does_not_make_a_box_collapse():

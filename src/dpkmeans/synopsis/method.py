@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -13,7 +14,7 @@ from dpkmeans.core.bounds import GRID
 from dpkmeans.core.certificate import RecentringStep
 from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.engine import Engine
-from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
@@ -50,7 +51,7 @@ from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.zoom import Budget, zoom
+from dpkmeans.synopsis.zoom import SIDE, Budget, zoom
 
 Strategy = Literal["lloyd", "posterior", "prior"]
 
@@ -108,7 +109,7 @@ class SynopsisMethod:
         places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
         outcome = Outcome(
             places,
-            n_passes=len(ledger.spends) - spends_before,  # every answer is asked for in one pass and released once
+            n_passes=passes_of(ledger.spends[spends_before:]),
             n_iter=len(end.costs),
             converged=True,
             transcript=end.transcript,
@@ -134,6 +135,12 @@ class SynopsisMethod:
         centroids, reach = end.centroids.copy(), np.zeros(end.centroids.shape)
         centroids[:, features], reach[:, features] = moved.centroids, radius
         return Recentred(centroids, reach, moved.sizes)
+
+
+def passes_of(spends: Sequence[Spend]) -> int:
+    """Every answer is asked for in one pass and released once, but for the one that all sides are chosen from."""
+    sides = sum(spend.label == SIDE for spend in spends)
+    return len(spends) - max(sides - 1, 0)
 
 
 def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng: Randomness) -> tuple[Built, Plan]:

@@ -158,6 +158,17 @@ MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller
 MAX_ZOOMS = 3  # rounds
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
 
+# #uneven-sides
+SIDE_PARTS = 32  # equal parts of a side, of which intervals are made
+SIDE_LENGTHS, SIDE_OVERLAP = (32, 16, 8, 4, 2, 1), 2  # of intervals, in parts; intervals of a length that cover a part
+SIDE_SIGNAL = 30.0  # N·ε over features, times the share of ε for a choice in every side
+MIN_SIDE_SHARE, MAX_SIDE_SHARE = 0.005, 0.03  # of ε; where it would take more, nothing is asked (0.06: 4 % worse)
+SIDE_PRICE = 2.0  # noise scales per halving of a side
+UNEVEN = 1.1  # halvings; the deviation between sides from which they are cut (0.75 and 1 were tried)
+SIDE_SLACK = 2.0  # lengths of the interval that was chosen, which a side is cut to
+CUT_SIGNAL = 1000.0  # N·ε times the share of ε for the records that the cuts leave outside (300 hurt Adult)
+MAX_CUT_OUTSIDE = 0.002  # of the records; cuts that leave more outside are widened (0.005 hurt Adult)
+
 # #widening
 WIDEN_SIGNAL = 60.0  # N·ε times the share of ε for the counts around a box, within the limits below
 MIN_WIDEN_SHARE, MAX_WIDEN_SHARE = 0.005, 0.025  # of ε

@@ -2,13 +2,14 @@
 
 A public box is mostly much wider than the data. A private choice among boxes, by the records that each holds less a
 price for its size, finds one that is not. With few features the candidates are rectangles anywhere in the box; with
-more they are nested around a noisy mean.
+more they are nested around a noisy mean, after sides that are much looser than others were cut.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import pstdev
 
 import numpy as np
 
@@ -24,7 +25,9 @@ from dpkmeans.synopsis.grid_cells import GridCells, positions
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import NoisyMean, View
-from dpkmeans.synopsis.zoom_cells import Shells
+from dpkmeans.synopsis.zoom_cells import Parts, Shells
+
+SIDE = "zoom: side"  # one choice for each side, all from one answer
 
 
 @dataclass(frozen=True)
@@ -57,22 +60,29 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
         return view
     look = _among_rectangles if wide in settings.RECTANGLES else _around_mean
     before = ledger.remaining
+    if look is _around_mean:
+        view = _evened(view, budget, ledger=ledger, rng=rng)
     limit = settings.MAX_MIDDLE_SHARE if budget.means else settings.MAX_ZOOM_SHARE
     for _ in range(settings.MAX_ZOOMS):
         view, again = look(view, budget, ledger=ledger, rng=rng)
         spent = (before - ledger.remaining).nano / budget.epsilon.nano
         if not again or spent > limit:
             break
-    return view if view.whole else _widened(view, budget, ledger=ledger, rng=rng)
+    if view.whole:
+        return view
+    return _widened(view, budget, settings.WIDEN_SIGNAL, settings.MAX_OUTSIDE, ledger=ledger, rng=rng)
 
 
-def _widened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
+def _widened(
+    view: View, budget: Budget, signal: float, most_outside: float, *, ledger: Ledger, rng: Randomness
+) -> View:
     """The view, or a wider one around the same place if many records lie outside it.
 
     A choice by records less a price gives up small clusters for a dense one. Noisy counts of the boxes around the view
-    say how many records each leaves outside; the smallest that leaves few is taken.
+    say how many records each leaves outside; the smallest that leaves at most this part of all is taken. `signal` is
+    N·ε times the share of ε for them.
     """
-    share = budget.share(settings.WIDEN_SIGNAL, settings.MIN_WIDEN_SHARE, settings.MAX_WIDEN_SHARE)
+    share = budget.share(signal, settings.MIN_WIDEN_SHARE, settings.MAX_WIDEN_SHARE)
     epsilon = budget.epsilon.share(share)
     deviation = math.sqrt(2) / (float(epsilon) * budget.n)  # of one count, as a part of all
     if deviation > settings.MAX_WIDEN_DEVIATION:
@@ -90,7 +100,7 @@ def _widened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> 
         by_outer, by_inner = step * deviation**2, (steps + 1 - step) * deviation**2 + (budget.deviation / budget.n) ** 2
         outside = (outer * by_inner + inner * by_outer) / (by_outer + by_inner)
         doubt = math.sqrt(by_outer * by_inner / (by_outer + by_inner))
-        if outside <= settings.MAX_OUTSIDE + settings.OUTSIDE_DOUBT * doubt:
+        if outside <= most_outside + settings.OUTSIDE_DOUBT * doubt:
             break
     if step == steps:
         return view
@@ -105,12 +115,14 @@ def log2(values: FloatArray) -> FloatArray:
     return np.array([math.log2(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 
-def _choose(held: Exact[IntArray], prices: FloatArray, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> int:
+def _choose(
+    held: Exact[IntArray], prices: FloatArray, epsilon: Epsilon, label: str, *, ledger: Ledger, rng: Randomness
+) -> int:
     """The index of a box that holds many records for its price, from how many each holds; (m,) both."""
     whole: IntArray = np.rint(prices).astype(np.int64)
     whole[1:] += math.ceil(settings.ZOOM_INERTIA / float(epsilon))
     scores = Exact(reveal(held, why="stays exact") - whole, held.sensitivity)
-    return PermuteAndFlip(epsilon).release(scores, ledger=ledger, rng=rng, label="zoom: box")
+    return PermuteAndFlip(epsilon).release(scores, ledger=ledger, rng=rng, label=label)
 
 
 # -- few features: rectangles -------------------------------------------------------------------------------------
@@ -137,7 +149,7 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
         (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
         max(settings.MAX_PRICE * budget.sure - noise * budget.n, 0.0) / float(halvings.max()),
     )
-    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
+    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, "zoom: box", ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
     lower, upper = np.zeros(len(box)), box.copy()
@@ -154,14 +166,20 @@ def cells_a_side(n_features: int) -> int:
 
 def rectangles(n_features: int) -> tuple[IntArray, IntArray]:
     """First and one past the last cell of every candidate in each feature, (m, d) each; the first is the whole."""
-    grid, lengths, overlap = settings.RECTANGLES[n_features]
-    intervals: list[tuple[int, int]] = []
+    first, last = intervals(*settings.RECTANGLES[n_features])
+    both = np.stack([first, last], 1)[positions(np.full(n_features, len(first)))]
+    return both[..., 0], both[..., 1]
+
+
+def intervals(grid: int, lengths: tuple[int, ...], overlap: int) -> tuple[IntArray, IntArray]:
+    """First and one past the last cell of intervals of a side, (m,) each; `overlap` of each length cover a cell."""
+    found: list[tuple[int, int]] = []
     for length in lengths:
         steps = max(round(overlap * (grid - length) / length), 1 if length < grid else 0)
         starts = np.unique(np.rint(np.linspace(0, grid - length, steps + 1)).astype(np.int64))
-        intervals.extend((start, start + length) for start in starts.tolist())
-    both = np.array(intervals)[positions(np.full(n_features, len(intervals)))]
-    return both[..., 0], both[..., 1]
+        found.extend((start, start + length) for start in starts.tolist())
+    both = np.array(found)
+    return both[:, 0], both[:, 1]
 
 
 def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[IntArray]:
@@ -182,7 +200,49 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
     return Exact(held, Sensitivity(linf=1, gap=1))
 
 
-# -- more features: nested boxes around the mean ------------------------------------------------------------------
+# -- more features: uneven sides, then nested boxes around the mean ----------------------------------------------
+
+
+def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
+    """All of the box, or its sides cut if they are loose by very different factors: nested boxes shrink them alike.
+
+    In every side, a private choice among intervals finds one that holds nearly all records. Where their lengths differ
+    much, sides are cut to twice their intervals. The choices are noisy, so the cuts are then widened, all sides alike,
+    until they leave hardly any record outside.
+    """
+    box = view.engine.bounds.unit_box
+    wide = np.flatnonzero(box)
+    share = settings.SIDE_SIGNAL * len(wide) / (budget.n * float(budget.epsilon))
+    if share > settings.MAX_SIDE_SHARE:
+        return view
+    epsilon = budget.epsilon.share(max(share, settings.MIN_SIDE_SHARE) / len(wide))
+    begin, end = intervals(settings.SIDE_PARTS, settings.SIDE_LENGTHS, settings.SIDE_OVERLAP)
+    halvings = log2(settings.SIDE_PARTS / (end - begin))
+    price = min(
+        settings.SIDE_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
+        settings.MAX_PRICE * budget.sure / float(halvings.max()),
+    )
+    prices = price * (halvings.max() - halvings)
+    table = view.engine.answer(Parts(box, settings.SIDE_PARTS))
+    sides = [records_along(table, j, begin, end) for j in wide.tolist()]
+    chosen = [_choose(held, prices, epsilon, SIDE, ledger=ledger, rng=rng) for held in sides]
+    if pstdev(halvings[chosen].tolist()) < settings.UNEVEN:
+        return view
+    middle, half = (begin + end)[chosen] / 2, settings.SIDE_SLACK * (end - begin)[chosen] / 2
+    lower, upper = np.zeros(len(box)), np.zeros(len(box))
+    lower[wide] = np.maximum(middle - half, 0.0) / settings.SIDE_PARTS * box[wide]
+    upper[wide] = np.minimum(middle + half, settings.SIDE_PARTS) / settings.SIDE_PARTS * box[wide]
+    cuts = view.part(lower, upper)
+    return _widened(cuts, budget, settings.CUT_SIGNAL, settings.MAX_CUT_OUTSIDE, ledger=ledger, rng=rng)
+
+
+def records_along(table: Exact[IntArray], j: int, begin: IntArray, end: IntArray) -> Exact[IntArray]:
+    """How many records each interval of parts of side j holds, (m,), from the counts of the parts of all sides.
+
+    A record is in one part of the side, hence adds 0 or 1 to each interval.
+    """
+    below = np.concatenate([[0], np.cumsum(reveal(table, why="stays exact")[j])])
+    return Exact(below[end] - below[begin], Sensitivity(linf=1, gap=1))
 
 
 def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
@@ -217,7 +277,7 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
         settings.NESTED_PRICE / float(epsilon) + settings.ZOOM_LOSS * budget.n,
         settings.MAX_PRICE * budget.sure / float(halvings.max()),
     )
-    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, ledger=ledger, rng=rng)
+    chosen = _choose(held, price * (halvings.max() - halvings), epsilon, "zoom: box", ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
     box = view.engine.bounds
