@@ -15,6 +15,7 @@ import pytest
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon, Spend
+from dpkmeans.engines.block_engine import MAX_RECORDS
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.errors import BoundsError, BudgetError, DataError, DPKMeansError, MethodError, TooFewRecordsError
 from dpkmeans.estimator import DPKMeans
@@ -218,6 +219,21 @@ def test_spends_observed_at_the_mechanisms_never_pass_the_promise_and_use_it(nam
         assert ledger.privacy.covers(ledger.loss)
         assert release.epsilon_spent == float(ledger.spent)
         assert release.centroids.shape == (k, d)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.83e-7, 5.82e-7])
+def test_spends_on_every_side_never_pass_the_promise(epsilon, monkeypatch):
+    """With the most records that there may be, 583 nano-epsilons are the fewest with which five sides are asked."""
+    engine = an_engine(300, 5)
+    with monkeypatch.context() as patch, watched(patch) as (watch, rng):
+        ledger = Ledger(epsilon)
+        release = make_method("synopsis", n_records=MAX_RECORDS).run(engine, 2, ledger=ledger, rng=rng)
+    labels = [spend.label for spend in watch.spent]
+    assert labels.count("zoom: side") == (0 if epsilon == 5.82e-7 else 5)
+    assert ledger.privacy.held_after(watch.spent) == ledger.loss
+    assert 0.9 * epsilon <= float(ledger.spent)
+    assert ledger.spent <= Epsilon.of(epsilon)
+    assert release.epsilon_spent == float(ledger.spent)
 
 
 @every_proved_method

@@ -148,6 +148,18 @@ def part_of_side_arguments(rng, d):
     )
 
 
+def part_border_arguments(rng, d):
+    """Records on borders of parts, and a float32 to either side of them."""
+    parts, n = 32, int(rng.integers(1, 70))
+    box = np.maximum(rng.integers(1, 2**20, d), 32) * GRID
+    places = (box * rng.integers(0, parts + 1, (n, d)) / parts).astype(np.float32)
+    places = np.nextafter(places, places + rng.integers(-1, 2, places.shape).astype(np.float32), dtype=np.float32)
+    tiles = np.zeros((-(-n // LANES), d, LANES), np.float32)
+    for i, place in enumerate(places):
+        tiles[i // LANES, :, i % LANES] = place
+    return tiles, n, box, np.zeros((d, parts), np.int64)
+
+
 def halving_arguments(rng, d):
     n, depth = int(rng.integers(0, 70)), int(rng.integers(1, 9))
     box = rng.random(d) * (rng.random(d) < 0.8)
@@ -266,6 +278,7 @@ AT_BORDERS = {
     grid_cells._add_grid: fine_grid_arguments,
     zoom_cells._add_shells: shell_border_arguments,
     zoom_cells._add_rings: ring_border_arguments,
+    zoom_cells._add_parts: part_border_arguments,
 }
 
 

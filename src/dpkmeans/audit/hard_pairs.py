@@ -120,6 +120,17 @@ def many_records(n: int, seed: int = 0) -> Iterator[HardPair]:
     return (replace(pair, chunk_rows=None) for pair in islice(pairs, n))
 
 
+def uneven_pairs(n: int, seed: int = 0) -> Iterator[HardPair]:
+    """`n` pairs whose sides are loose by very different factors, with every kind of record in turn, held in memory."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        place, extra = list(_RECORDS.items())[i % len(_RECORDS)]
+        d = int(rng.integers(5, 7))
+        records = LOWER + (UPPER - LOWER) * rng.random((7000, d)) * np.ldexp(1.0, -rng.permutation(d))
+        position = int(rng.integers(len(records) + 1))
+        yield HardPair(f"uneven sides, {place}", records, extra(rng, records), position, int(rng.integers(1, 5)), None)
+
+
 def _blobs(rng: np.random.Generator, d: int) -> FloatArray:
     centres = rng.uniform(LOWER, UPPER, (3, d))
     return np.asarray(centres[rng.integers(3, size=40)] + 0.1 * rng.standard_normal((40, d)))

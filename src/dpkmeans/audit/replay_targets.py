@@ -1,5 +1,5 @@
-"""What is replayed: every method of the registry, other packages' too, persons as the unit, estimated bounds, and
-baselines with Gaussian noise, questions about a release.
+"""What is replayed: every method of the registry, other packages' too, persons as the unit, estimated bounds, uneven
+sides, baselines with Gaussian noise, questions about a release.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from dpkmeans.audit.hard_pairs import LOWER, UPPER, HardPair, hard_pairs, many_records, replay_pair, run_of
+from dpkmeans.audit.hard_pairs import (
+    LOWER,
+    UPPER,
+    HardPair,
+    hard_pairs,
+    many_records,
+    replay_pair,
+    run_of,
+    uneven_pairs,
+)
 from dpkmeans.audit.method_targets import SMALLER
 from dpkmeans.audit.replay import Outcome, Replayed, replay
 from dpkmeans.audit.replay_summary import Tightest, tightest
@@ -32,7 +41,7 @@ from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.session import FitRequest
 from dpkmeans.session import run as fit
 
-PERSONS, BOUNDS, EVALUATION = "persons", "bounds", "evaluation"
+PERSONS, BOUNDS, UNEVEN, EVALUATION = "persons", "bounds", "uneven", "evaluation"
 AT_MOST = 3
 DELTA = 1e-6  # beside epsilon, for methods with Gaussian noise
 Progress = Callable[[str, int, int], None]
@@ -41,7 +50,7 @@ KEEPS: tuple[Any, ...] = ("rows", "mean", "one")
 
 
 def replays_of(name: str, pairs: int, epsilon: float, seed: int = 0) -> Iterator[Replayed]:
-    """Replays over so many hard pairs: of a method of the registry, persons, estimated bounds, or `evaluation`.
+    """Replays over so many hard pairs: of a method of the registry, or of one of the others by its name.
 
     >>> all(replayed.holds for replayed in replays_of("dwork", 3, 1.0))
     True
@@ -148,6 +157,12 @@ def _bounds(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
         yield replay(run_of(asked, pair.side(False)), run_of(asked, pair.side(True)), seed + i)
 
 
+def _uneven(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
+    """The default in boxes whose sides are loose by very different factors, with so many records that it cuts them."""
+    request = FitRequest(method="synopsis", epsilon=epsilon)
+    return (replay_pair(pair, request, seed + i) for i, pair in enumerate(uneven_pairs(pairs, seed)))
+
+
 def _evaluation(pairs: int, epsilon: float, seed: int) -> Iterator[Replayed]:
     """Quality and profile, in turn, of centroids that are public."""
     rng = np.random.default_rng(seed)
@@ -193,6 +208,7 @@ GAUSSIAN = ("su", "blum", "gupt")
 _OTHERS: dict[str, Callable[[int, float, int], Iterator[Replayed]]] = {
     PERSONS: _persons,
     BOUNDS: _bounds,
+    UNEVEN: _uneven,
     **{f"{name}-gaussian": partial(_gaussian, name) for name in GAUSSIAN},
     EVALUATION: _evaluation,
 }

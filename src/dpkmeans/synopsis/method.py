@@ -51,7 +51,7 @@ from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.zoom import SIDE, Budget, zoom
+from dpkmeans.synopsis.zoom import SIDE, Budget, usual_passes, zoom
 
 Strategy = Literal["lloyd", "posterior", "prior"]
 
@@ -161,8 +161,9 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     if method.zoom and not fewer:  # features are only left out in a box that fits
         first = make_plan(left, n_records, k, d, recentre=method.recentre)
         means = isinstance(first.builder, Hyperplanes)
-        expect(1 + first.passes)  # a zoom takes one or a few
-        view = zoom(view, Budget(before, n_records, math.sqrt(total.variance), means), ledger=ledger, rng=rng)
+        budget = Budget(before, n_records, math.sqrt(total.variance), means)
+        expect(usual_passes(budget, d) + first.passes)
+        view = zoom(view, budget, ledger=ledger, rng=rng)
     spent = left - ledger.remaining
     plan = make_plan(ledger.remaining, n_records, k, d, zoom=spent, recentre=method.recentre)
     if method.builder is not None:

@@ -167,6 +167,7 @@ SIDE_PRICE = 2.0  # noise scales per halving of a side
 UNEVEN = 1.1  # halvings; the deviation between sides from which they are cut (0.75 and 1 were tried)
 SIDE_SLACK = 2.0  # lengths of the interval that was chosen, which a side is cut to
 CUT_SIGNAL = 1000.0  # N·ε times the share of ε for the records that the cuts leave outside (300 hurt Adult)
+MAX_CUT_SHARE = 0.05  # of ε, for that
 MAX_CUT_OUTSIDE = 0.002  # of the records; cuts that leave more outside are widened (0.005 hurt Adult)
 
 # #widening

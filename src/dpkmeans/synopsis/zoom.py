@@ -53,6 +53,20 @@ class Budget:
         return math.log(candidates) / (share * float(self.epsilon) * self.n)
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """Which part of the records a box may leave outside; N·ε times the share of ε that finds out, and its limit."""
+
+    outside: float
+    signal: float
+    max_share: float
+
+
+def usual_passes(budget: Budget, n_wide: int) -> int:
+    """Over the records, in a box with so many sides that have a width; a zoom may take fewer or more."""
+    return 1 if n_wide in settings.RECTANGLES else 3 + asks_sides(budget, n_wide)
+
+
 def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
     """The part of the view that holds nearly all records, or the view itself. A few rounds, each a smaller box."""
     wide = int(np.count_nonzero(view.bounds.unit_box))
@@ -60,7 +74,7 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
         return view
     look = _among_rectangles if wide in settings.RECTANGLES else _around_mean
     before = ledger.remaining
-    if look is _around_mean:
+    if look is _around_mean and asks_sides(budget, wide):
         view = _evened(view, budget, ledger=ledger, rng=rng)
     limit = settings.MAX_MIDDLE_SHARE if budget.means else settings.MAX_ZOOM_SHARE
     for _ in range(settings.MAX_ZOOMS):
@@ -70,19 +84,18 @@ def zoom(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View
             break
     if view.whole:
         return view
-    return _widened(view, budget, settings.WIDEN_SIGNAL, settings.MAX_OUTSIDE, ledger=ledger, rng=rng)
+    few = Allowed(settings.MAX_OUTSIDE, settings.WIDEN_SIGNAL, settings.MAX_WIDEN_SHARE)
+    return _widened(view, budget, few, ledger=ledger, rng=rng)
 
 
-def _widened(
-    view: View, budget: Budget, signal: float, most_outside: float, *, ledger: Ledger, rng: Randomness
-) -> View:
+def _widened(view: View, budget: Budget, allowed: Allowed, *, ledger: Ledger, rng: Randomness) -> View:
     """The view, or a wider one around the same place if many records lie outside it.
 
     A choice by records less a price gives up small clusters for a dense one. Noisy counts of the boxes around the view
-    say how many records each leaves outside; the smallest that leaves at most this part of all is taken. `signal` is
-    N·ε times the share of ε for them.
+    say how many records each leaves outside; the smallest is taken that leaves no more than is allowed, or one
+    deviation of the noise more.
     """
-    share = budget.share(signal, settings.MIN_WIDEN_SHARE, settings.MAX_WIDEN_SHARE)
+    share = budget.share(allowed.signal, settings.MIN_WIDEN_SHARE, allowed.max_share)
     epsilon = budget.epsilon.share(share)
     deviation = math.sqrt(2) / (float(epsilon) * budget.n)  # of one count, as a part of all
     if deviation > settings.MAX_WIDEN_DEVIATION:
@@ -100,7 +113,7 @@ def _widened(
         by_outer, by_inner = step * deviation**2, (steps + 1 - step) * deviation**2 + (budget.deviation / budget.n) ** 2
         outside = (outer * by_inner + inner * by_outer) / (by_outer + by_inner)
         doubt = math.sqrt(by_outer * by_inner / (by_outer + by_inner))
-        if outside <= most_outside + settings.OUTSIDE_DOUBT * doubt:
+        if outside <= allowed.outside + settings.OUTSIDE_DOUBT * doubt:
             break
     if step == steps:
         return view
@@ -203,6 +216,11 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
 # -- more features: uneven sides, then nested boxes around the mean ----------------------------------------------
 
 
+def asks_sides(budget: Budget, n_wide: int) -> bool:
+    """Whether the signal is strong enough for a choice in every one of so many sides."""
+    return settings.SIDE_SIGNAL * n_wide <= settings.MAX_SIDE_SHARE * budget.n * float(budget.epsilon)
+
+
 def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
     """All of the box, or its sides cut if they are loose by very different factors: nested boxes shrink them alike.
 
@@ -212,10 +230,8 @@ def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> V
     """
     box = view.engine.bounds.unit_box
     wide = np.flatnonzero(box)
-    share = settings.SIDE_SIGNAL * len(wide) / (budget.n * float(budget.epsilon))
-    if share > settings.MAX_SIDE_SHARE:
-        return view
-    epsilon = budget.epsilon.share(max(share, settings.MIN_SIDE_SHARE) / len(wide))
+    share = budget.share(settings.SIDE_SIGNAL * len(wide), settings.MIN_SIDE_SHARE, settings.MAX_SIDE_SHARE)
+    epsilon = budget.epsilon.share(share / len(wide))
     begin, end = intervals(settings.SIDE_PARTS, settings.SIDE_LENGTHS, settings.SIDE_OVERLAP)
     halvings = log2(settings.SIDE_PARTS / (end - begin))
     price = min(
@@ -232,8 +248,8 @@ def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> V
     lower, upper = np.zeros(len(box)), np.zeros(len(box))
     lower[wide] = np.maximum(middle - half, 0.0) / settings.SIDE_PARTS * box[wide]
     upper[wide] = np.minimum(middle + half, settings.SIDE_PARTS) / settings.SIDE_PARTS * box[wide]
-    cuts = view.part(lower, upper)
-    return _widened(cuts, budget, settings.CUT_SIGNAL, settings.MAX_CUT_OUTSIDE, ledger=ledger, rng=rng)
+    hardly_any = Allowed(settings.MAX_CUT_OUTSIDE, settings.CUT_SIGNAL, settings.MAX_CUT_SHARE)
+    return _widened(view.part(lower, upper), budget, hardly_any, ledger=ledger, rng=rng)
 
 
 def records_along(table: Exact[IntArray], j: int, begin: IntArray, end: IntArray) -> Exact[IntArray]:

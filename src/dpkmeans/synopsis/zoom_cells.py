@@ -60,7 +60,7 @@ def _add_parts(tiles: Float32Array, n: int, box: FloatArray, table: IntArray) ->
 class Shells:
     """Which of nested boxes around `center` (d,) is the smallest that holds a record; half sides (m, d), falling.
 
-    The first box holds all of them.
+    The first row takes all that no other box holds.
     """
 
     sensitivity: ClassVar[Sensitivity] = Sensitivity.of_row((1,))  # one shell, by 1
