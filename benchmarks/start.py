@@ -24,6 +24,12 @@ from dpkmeans import DPKMeans
 X = np.loadtxt({path!r}, delimiter=",", skiprows=1)
 DPKMeans({k}, bounds=(0, 10), epsilon=1.0).fit(X)
 """
+SYNOPSIS = """
+import numpy as np
+from dpkmeans import make_synopsis
+X = np.loadtxt({path!r}, delimiter=",", skiprows=1)
+make_synopsis(X, epsilon=1.0, bounds=(0, 10)).fit({k})
+"""
 SIZES = ((1000, 2, 2), (1000, 2, 8), (1000, 4, 3), (100_000, 2, 8), (100_000, 10, 8))
 
 
@@ -64,6 +70,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         found[f"`dpkmeans fit` of {n} × {d}, k = {k}"] = fit
     path = folder / "1000x2.csv"
     found["`DPKMeans(2).fit` of 1000 × 2, scikit-learn included"] = [*python, "-c", API.format(path=str(path), k=2)]
+    found["`make_synopsis(X).fit(2)` of 1000 × 2"] = [*python, "-c", SYNOPSIS.format(path=str(path), k=2)]
     return found
 
 

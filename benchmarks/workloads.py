@@ -19,7 +19,7 @@ WORKLOADS = {
     "h": (100_000, 128, 256),
 }
 REAL = {"a": "iris", "b": "s1", "c": "image", "d": "lifesci"}
-TARGETS = {"a": 40, "b": 18, "c": 10, "d": 8, "e": 5, "f": 18, "g": 4, "h": 4}
+TARGETS = {"a": 40, "b": 18, "c": 10, "d": 9, "e": 6.5, "f": 18, "g": 7, "h": 8}
 
 
 def records(name: str) -> np.ndarray:

@@ -23,7 +23,7 @@ LAYERS = (
     {"wide"},
     {"session"},
     {"evaluation"},
-    {"estimator"},
+    {"estimator", "spend_once"},
     {"verification"},
     {"report"},
     {"audit", "comparison", "demo", "planning", "plot", "reproduction"},
@@ -53,10 +53,11 @@ TOP = {
     "plot.py",
     "progress.py",
     "session.py",
+    "spend_once.py",
     "verification.py",
 }
 MAX_MODULE, MAX_FUNCTION, MAX_PARAMETERS = 350, 60, 8
-COMMANDS = ("estimator.py", "cli/")  # a user gives each parameter by name, and reads what it means
+COMMANDS = ("estimator.py", "spend_once.py", "cli/")  # a user gives each parameter by name, and reads what it means
 
 
 def layer_of(folder: str) -> int:

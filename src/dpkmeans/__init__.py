@@ -22,7 +22,7 @@ _HOME = {
     "Ledger": "dpkmeans.privacy.ledger",
     "Synopsis": "dpkmeans.synopsis.synopsis",
     "Transcript": "dpkmeans.methods.lu_shen.transcript",
-    "make_synopsis": "dpkmeans.estimator",
+    "make_synopsis": "dpkmeans.spend_once",
     "DurableLedger": "dpkmeans.privacy.durable.ledger",
 }
 
@@ -60,10 +60,11 @@ if TYPE_CHECKING:
     from dpkmeans.core.times import Date, Time
     from dpkmeans.core.unit import Person, Row, Rows
     from dpkmeans.core.vectors import Vector
-    from dpkmeans.estimator import DPKMeans, make_synopsis
+    from dpkmeans.estimator import DPKMeans
     from dpkmeans.methods.lu_shen.transcript import Transcript
     from dpkmeans.privacy.durable.ledger import DurableLedger
     from dpkmeans.privacy.ledger import Ledger
+    from dpkmeans.spend_once import make_synopsis
     from dpkmeans.synopsis.synopsis import Synopsis
 
 

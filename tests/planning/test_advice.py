@@ -13,7 +13,7 @@ import pytest
 
 from dpkmeans.cli.main import main
 from dpkmeans.errors import BudgetError, MethodError
-from dpkmeans.planning.advice import gaussian_signals, plan
+from dpkmeans.planning.advice import gaussian_signals, plan, recommend_gaussian
 from dpkmeans.planning.loss_model import MIN_LOSS, Surface, features, log_loss, loss_model, pooled, straight
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,3 +146,36 @@ def test_with_a_delta_the_signal_grows_with_records_and_epsilon_and_the_records_
     assert enough.clusters == 20
     (fewer,) = gaussian_signals(weak.records * 9 // 10, 384, 20, [0.25], 1e-6)
     assert fewer.clusters < 20
+
+
+def test_with_a_delta_and_many_features_the_advice_is_about_gaussian_noise(capsys):
+    """Pure epsilon would find nothing in these 384 features, and a fit with a delta finds all clusters."""
+    words = ["--records", "20000", "--features", "384", "--k", "20", "--epsilon", "0.25", "1"]
+    assert main(["plan", *words, "--delta", "1e-6"]) == 0
+    said = capsys.readouterr().out
+    assert "Use epsilon 0.25 with this delta" in said
+    assert "Do not expect" not in said
+    assert main(["plan", *words]) == 0
+    assert "Do not expect useful clusters" in capsys.readouterr().out
+
+
+def test_with_a_delta_and_few_features_the_advice_stays_that_for_pure_epsilon(capsys):
+    words = ["plan", "--records", "50000", "--features", "4", "--k", "8", "--epsilon", "1"]
+    assert main(words) == 0
+    pure = capsys.readouterr().out.splitlines()[-1]
+    assert main([*words, "--delta", "1e-6"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == pure
+
+
+def test_where_not_all_clusters_can_be_told_apart_the_advice_says_how_many_and_what_it_takes():
+    signals = gaussian_signals(2000, 384, 20, [0.25, 1.0], 1e-6)
+    said = recommend_gaussian(signals, 20)
+    assert f"{signals[-1].clusters} of 20 clusters" in said
+    assert f"{signals[-1].records} records" in said
+
+
+def test_a_plan_says_where_the_model_knows_nothing(capsys):
+    assert main(["plan", "--records", "50000", "--features", "17", "--epsilon", "1"]) == 0
+    assert "up to 16 features" in capsys.readouterr().err
+    assert main(["plan", "--records", "50000", "--features", "16", "--epsilon", "1"]) == 0
+    assert "up to 16 features" not in capsys.readouterr().err

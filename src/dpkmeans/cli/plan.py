@@ -59,8 +59,10 @@ def plan(
     from dpkmeans.cli.inputs import parse_bounds, sides
     from dpkmeans.core.bounds import Bounds
     from dpkmeans.errors import BoundsError
-    from dpkmeans.planning.advice import epsilon_for, gaussian_signals, person_costs
+    from dpkmeans.planning.advice import epsilon_for, gaussian_signals, person_costs, recommend_gaussian
     from dpkmeans.planning.advice import plan as make_plan
+    from dpkmeans.planning.loss_model import MAX_FEATURES
+    from dpkmeans.wide.choice import are_many
 
     pairs = None
     if bounds is not None:
@@ -75,6 +77,8 @@ def plan(
         advice = replace(advice, persons=person_costs(records, features, k, epsilon, rows_per_person))
     if delta is not None:
         advice = replace(advice, signals=gaussian_signals(records, features, k, epsilon, delta))
+        if are_many(features):
+            advice = replace(advice, recommendation=recommend_gaussian(advice.signals, k))
     if loss_at_most is not None:
         wanted = _share(loss_at_most)
         advice = replace(advice, needed=epsilon_for(records, features, k, wanted, spread=spread))
@@ -110,6 +114,8 @@ def plan(
         output.print_table(["certainty", f"epsilon for a loss of at most {loss_at_most}"], answers)
     output.print_lines([advice.recommendation])
     output.note("Loss: cost over the best non-private cost, minus 1. From a model of synthetic sets; yours may differ.")
+    if features > MAX_FEATURES:
+        output.note(f"The model knows up to {MAX_FEATURES} features; for {features} the first table is a guess.")
     if spread is None:
         output.note("The ranges are narrower if you can guess how wide the clusters are: --spread 0.05, for example.")
 

@@ -219,6 +219,26 @@ def gaussian_signals(
     return tuple(found)
 
 
+def recommend_gaussian(signals: Sequence[Signal], n_clusters: int) -> str:
+    """What to do with many features under (epsilon, delta), from what `gaussian_signals` says at each epsilon.
+
+    >>> recommend_gaussian(gaussian_signals(20_000, 384, 20, [0.25, 1.0], 1e-6), 20)
+    'Use epsilon 0.25 with this delta: the smallest of these at which all 20 clusters can be told from noise.'
+    """
+    enough = [s for s in signals if s.clusters == n_clusters]
+    if enough:
+        return (
+            f"Use epsilon {format_epsilon(enough[0].epsilon)} with this delta: the smallest of these at which all "
+            f"{n_clusters} clusters can be told from noise."
+        )
+    largest = signals[-1]
+    return (
+        f"With this delta, {largest.clusters} of {n_clusters} clusters can be told from noise at epsilon "
+        f"{format_epsilon(largest.epsilon)}; for all of them it takes {largest.records} records. Use fewer clusters or "
+        "features, more records or a larger epsilon."
+    )
+
+
 def _expected(n: int, d: int, k: int, epsilons: list[float], spread: float | None) -> Iterator[Expectation]:
     """Method by method. A larger epsilon never counts as worse: one may always spend less."""
     model = loss_model()

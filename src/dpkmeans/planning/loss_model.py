@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from dpkmeans._typing import FloatArray
 
+MAX_FEATURES = 16  # of the sets that the model was fitted to
 MIN_LOSS = 0.005
 """A loss below half a percent is as good as none, and counts as this."""
 
