@@ -123,12 +123,13 @@ format: setup
 .PHONY: bench bench-quality bench-scale
 # Both work without any data: what is not found is left out, or made up in its shape, and that is said. A part:
 # make bench BENCH_ARGS="--parts workloads --only a,b", make bench-quality QUALITY_ARGS="--runs 3 --sets iris,corner".
-# All of it takes hours: --minutes 10 in BENCH_ARGS, QUALITY_ARGS or MANY_ARGS ends that part and names what it left out.
+# All of it takes hours (HARD_ARGS="--runs 3" shortens the second part): --minutes 10 in BENCH_ARGS, QUALITY_ARGS or MANY_ARGS ends that part and names what it left out.
 bench: setup
 	$(PY) benchmarks/speed.py $(BENCH_ARGS)
 
 bench-quality: setup
 	$(PY) benchmarks/quality.py $(QUALITY_ARGS)
+	$(PY) benchmarks/quality.py --hard $(HARD_ARGS)
 	$(PY) -m benchmarks.many_features $(MANY_ARGS)
 
 bench-scale: setup-scale

@@ -17,8 +17,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -28,8 +31,11 @@ from benchmarks.timing import Allowance
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
+from dpkmeans.engines.config import Stream
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.engines.open import open_data
 from dpkmeans.methods.base import Method
+from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.intervals import intervals
@@ -39,6 +45,7 @@ from dpkmeans.wide.method import gaussian
 EMBEDDINGS = "embeddings384.npz"
 GRID_OF_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-6
+BASELINES = ("su", "blum", "gupt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +148,16 @@ def _fit(problem: Problem, method: Method, ledger: Ledger) -> np.ndarray:
     return method.run(problem.engine, problem.k, ledger=ledger, rng=Randomness.secure()).centroids
 
 
-def others_of(with_pure: bool, peers: str) -> dict[str, Fit]:
+def with_baseline(name: str, problem: Problem, epsilon: float) -> np.ndarray:
+    """Of the paper's related work, with Gaussian noise in place of its own."""
+    return _fit(problem, make_method(name, noise="gaussian"), Ledger(epsilon, delta=problem.delta))
+
+
+def others_of(with_pure: bool, baselines: bool, peers: str) -> dict[str, Fit]:
     """What stands beside our own, by the title of its column; says what is missing."""
     others: dict[str, Fit] = {"pure ε": with_pure_epsilon} if with_pure else {}
+    if baselines:
+        others |= {f"`{name}`": partial(with_baseline, name) for name in BASELINES}
     found, missing = available(peers.split(",")) if peers else ([], [])
     for peer in found:
 
@@ -193,6 +207,8 @@ def rows(problem: Problem, runs: int, others: Iterable[Fit]) -> Iterator[Row]:
 
 def speed(rounds: int = 3) -> None:
     """CPU seconds of a fit of 100 000 embeddings, with reading, beside scikit-learn's, turn by turn on one thread."""
+    import pyarrow as pa
+    from pyarrow import parquet
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -203,11 +219,18 @@ def speed(rounds: int = 3) -> None:
         engine = MemoryEngine.of_records(records, given.bounds, n_threads=1)
         gaussian().run(engine, given.k, ledger=Ledger(1.0, delta=DELTA), rng=Randomness.secure())
 
+    def streamed(folder: str) -> None:
+        with closing(open_data(Path(folder), Stream(n_threads=1)).engine(given.bounds)) as engine:
+            gaussian().run(engine, given.k, ledger=Ledger(1.0, delta=DELTA), rng=Randomness.secure())
+
     ours(X[:2000])  # compiles
-    with threadpool_limits(1):
+    with threadpool_limits(1), TemporaryDirectory() as folder:
+        columns = pa.table({f"x{j}": column for j, column in enumerate(X.astype(np.float32).T)})
+        parquet.write_table(columns, Path(folder) / "embeddings.parquet")
         for _ in range(rounds):
             for name, work in (
                 ("gaussian", lambda: ours(X)),
+                ("gaussian, streamed from Parquet", lambda: streamed(folder)),
                 ("KMeans, float64", lambda: KMeans(given.k, n_init=1, max_iter=20).fit(X)),
                 ("KMeans, float32", lambda: KMeans(given.k, n_init=1, max_iter=20).fit(X.astype(np.float32))),
             ):
@@ -292,6 +315,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--pure", action="store_true", help="the default under pure epsilon beside it; takes much longer"
     )
+    parser.add_argument("--baselines", action="store_true", help="su, blum and gupt with Gaussian noise beside it")
     parser.add_argument(
         "--peers",
         nargs="?",
@@ -311,4 +335,4 @@ if __name__ == "__main__":
         fresh(given.fresh, secrets.randbits(32) if given.seed is None else given.seed, given.first)
     else:
         chosen = filter(Allowance(given.minutes).admits, given.names or those_here())
-        main(chosen, given.runs, others_of(given.pure, given.peers))
+        main(chosen, given.runs, others_of(given.pure, given.baselines, given.peers))

@@ -18,11 +18,22 @@ from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.kernels import lloyd
+from dpkmeans.methods.registry import make_method
+from dpkmeans.privacy.ledger import Ledger
+from dpkmeans.privacy.randomness import Randomness
 from timing import Timed, best, elsewhere, here, measure, take_turns
 from workloads import WORKLOADS, records, rows
 
 FITS = 300
 HERE = Path(__file__).parent
+MIDDLE = {"n": 100_000, "d": 8, "k": 16}
+AXES: tuple[tuple[str, dict[str, int], tuple[int, ...]], ...] = (
+    ("n", MIDDLE, (100_000, 200_000, 400_000, 800_000)),
+    ("d", MIDDLE, (8, 16, 32, 64)),
+    ("d", {"n": 4000, "k": 16}, (80, 320, 1280, 5000)),
+    ("k", MIDDLE, (16, 32, 64, 128)),
+    ("k", {"n": 20_000, "d": 8}, (125, 500, 2000)),
+)
 
 
 def many_fits(repeats: int) -> dict[str, float]:
@@ -146,20 +157,37 @@ def two_threads(repeats: int) -> dict[str, dict[str, float]]:
 
 
 def growth() -> dict[str, Any]:
-    """CPU time of 10 passes at 1M, 3M and 10M x 10, with the fitted exponent."""
+    """CPU time of 10 passes, and of a private fit, at 1M, 3M and 10M x 10, with the fitted exponents."""
     sizes = (1_000_000, 3_000_000, 10_000_000)
     X = np.random.default_rng(0).random((sizes[-1], 10))
-    seconds = [best(fit(X[:n], 10, 10), 2) for n in sizes]
-    return {"n": sizes, "seconds": seconds, "exponent": float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])}
+    times = {"passes": [best(fit(X[:n], 10, 10), 2) for n in sizes]}
+    times["private fit"] = [best(private_run(X[:n], 10), 2) for n in sizes]
+    exponents = {what: float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0]) for what, seconds in times.items()}
+    return {"n": sizes, "seconds": times, "exponents": exponents}
 
 
 def scaling(passes: int) -> list[dict[str, Any]]:
-    """CPU time against n, d and k, each from 1 to 8 times, with the fitted exponent."""
+    """CPU time against n, d and k, with the fitted exponents: of passes of Lloyd's algorithm, and of private fits."""
     out = []
-    base, factors = {"n": 100_000, "d": 8, "k": 16}, (1, 2, 4, 8)
-    for axis in base:
-        shapes = [{**base, axis: base[axis] * factor} for factor in factors]
-        seconds = [best(fit(np.random.default_rng(0).random((s["n"], s["d"])), s["k"], passes), 3) for s in shapes]
-        exponent = float(np.polyfit(np.log(factors), np.log(seconds), 1)[0])
-        out.append({"axis": axis, "values": [s[axis] for s in shapes], "seconds": seconds, "exponent": exponent})
+    for axis, base, values in AXES:
+        seconds, private = [], []
+        for value in values:
+            shape = {**base, axis: value}
+            X, k = np.random.default_rng(0).random((shape["n"], shape["d"])), shape["k"]
+            seconds.append(best(fit(X, k, passes), 3))
+            private.append(best(private_run(X, k), 2))
+        exponents = [float(np.polyfit(np.log(values), np.log(times), 1)[0]) for times in (seconds, private)]
+        found = {"seconds": seconds, "exponent": exponents[0], "private": private, "private_exponent": exponents[1]}
+        out.append({"axis": axis, "base": base, "values": values, **found})
     return out
+
+
+def private_run(X: np.ndarray, k: int) -> Callable[[], Any]:
+    """A private fit, packing included."""
+    box = Bounds.of((0.0, 1.0), X.shape[1])
+
+    def run() -> None:
+        engine = MemoryEngine.of_records(X, box, n_threads=1)
+        make_method("synopsis").run(engine, k, ledger=Ledger(1.0), rng=Randomness.secure())
+
+    return run
