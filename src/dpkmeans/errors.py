@@ -70,6 +70,10 @@ class BoundsError(DPKMeansError, ValueError):
     """The public bounds are missing, reversed, not finite, or of the wrong shape."""
 
 
+class NoBoundsFoundError(BoundsError):
+    """A private estimate found no bounds, or no width. Nothing was paid for after it."""
+
+
 class SchemaError(DPKMeansError, ValueError):
     """A schema that cannot be used: an unknown kind, missing bounds, a level listed twice."""
 

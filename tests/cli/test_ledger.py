@@ -59,12 +59,12 @@ def test_a_fit_that_is_not_private_is_refused_by_a_ledger(data, ledger, capsys):
     assert len(DurableLedger(ledger).entries()) == 1
 
 
-def test_a_failed_estimate_of_the_bounds_says_what_the_ledger_keeps_as_spent(data, ledger, capsys):
+def test_a_failed_estimate_of_the_bounds_costs_its_share_and_gives_back_the_rest(data, ledger, capsys):
     share = ["--k", "2", "--scale", "none", "--bounds-epsilon", "0.001", "--epsilon", "1"]
     share += ["--ledger", str(ledger), "--dataset", "visits"]
     assert main(["fit", str(data), "--no-header", "--columns", "0,1", *share]) == 2
-    assert "a durable ledger keeps the whole epsilon of the fit as spent" in capsys.readouterr().err
-    assert float(DurableLedger(ledger).dataset("visits").spent) == 1.0
+    assert "The share is spent, and nothing after it." in capsys.readouterr().err
+    assert float(DurableLedger(ledger).dataset("visits").spent) == 0.001
 
 
 def test_a_ledger_without_a_data_set_is_a_usage_error(data, ledger, capsys):

@@ -18,7 +18,7 @@ from dpkmeans.data.numbers import real_numbers
 from dpkmeans.data.source import Batch
 from dpkmeans.engines.block_engine import MAX_RECORDS
 from dpkmeans.engines.survey import Survey
-from dpkmeans.errors import BoundsError, BudgetError, LooseBoundsWarning, warn
+from dpkmeans.errors import BudgetError, LooseBoundsWarning, NoBoundsFoundError, warn
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -194,17 +194,15 @@ def box_of(
     for j, counts in enumerate(noisy):
         held = np.flatnonzero(counts > least)
         if len(held) == 0:
-            raise BoundsError(
+            raise NoBoundsFoundError(
                 f"the private estimate of the bounds found nothing for feature {names[j] if names else j}: "
-                "there are too few records for its share of epsilon. The share is spent; a durable ledger keeps the "
-                "whole epsilon of the fit as spent.",
+                "there are too few records for its share of epsilon. The share is spent, and nothing after it.",
                 hint="Give {bounds}, or more for {bounds_epsilon}.",
             )
         sides.append(_Side.of(held, counts[held]))
     if alone and all(side.low == side.high for side in sides):
-        raise BoundsError(
-            "the private estimate of the bounds found nothing but zeros. The share is spent; a durable ledger keeps "
-            "the whole epsilon of the fit as spent.",
+        raise NoBoundsFoundError(
+            "the private estimate of the bounds found nothing but zeros. The share is spent, and nothing after it.",
             hint="Give {bounds}, or other {columns}.",
         )
 

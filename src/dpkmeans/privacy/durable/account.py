@@ -16,6 +16,7 @@ from dpkmeans.errors import (
     DPKMeansError,
     LedgerError,
     MethodError,
+    NoBoundsFoundError,
     TooFewRecordsError,
     UnsettledWarning,
     warn,
@@ -34,7 +35,7 @@ class Account:
 
     With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
     every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent,
-    unless the error is that a released count is too small, after which nothing more can have been drawn.
+    unless the error is that released counts are too small, after which nothing more can have been drawn.
     """
 
     def __init__(self, ledger: DurableLedger, dataset: str, promised: Privacy | None, note: str) -> None:
@@ -53,7 +54,7 @@ class Account:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, TooFewRecordsError):
+        if kind is None or issubclass(kind, TooFewRecordsError | NoBoundsFoundError):
             self.settle()
         elif issubclass(kind, Exception) and self._pid == os.getpid():
             self._fail()
