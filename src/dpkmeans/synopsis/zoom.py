@@ -2,7 +2,7 @@
 
 A public box is mostly much wider than the data. A private choice among boxes, by the records that each holds less a
 price for its size, finds one that is not. With few features the candidates are rectangles anywhere in the box; with
-more they are nested around a noisy mean, after sides that are much looser than others were cut.
+more they are nested around a noisy mean. Where sides are loose by very different factors, each is cut first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Allowed:
-    """Which part of the records a box may leave outside; N·ε times the share of ε that finds out, and its limit."""
+    """The part of the records that a box may leave outside, and what finding out may cost.
+
+    `signal` is N·ε times the share of ε for that, and `max_share` its limit.
+    """
 
     outside: float
     signal: float
@@ -63,7 +66,7 @@ class Allowed:
 
 
 def usual_passes(budget: Budget, n_wide: int) -> int:
-    """Over the records, in a box with so many sides that have a width; a zoom may take fewer or more."""
+    """Passes that a zoom usually makes over the records, for so many sides with a width; it may take fewer or more."""
     return 1 if n_wide in settings.RECTANGLES else 3 + asks_sides(budget, n_wide)
 
 
@@ -308,7 +311,7 @@ def _around_mean(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness)
 
 
 def records_within(table: Exact[IntArray]) -> Exact[IntArray]:
-    """How many records each of nested boxes holds, (m,), from the counts of their shells; the first holds all.
+    """How many records each of nested boxes holds, (m,), from the counts of their shells; the first counts all.
 
     A record in one shell adds 1 to the boxes around it: no score is moved by more than 1, in one direction.
     """

@@ -35,7 +35,7 @@ class Account:
 
     With a promised total, all of it is reserved before the first draw, and `settle` gives back the rest. Without one,
     every spend is an entry of its own. As a `with` statement it settles at the end; after an error all stays spent,
-    unless the error is that released counts are too small, after which nothing more can have been drawn.
+    unless it follows from released values alone (too few records, no bounds found): nothing was drawn after them.
     """
 
     def __init__(self, ledger: DurableLedger, dataset: str, promised: Privacy | None, note: str) -> None:
