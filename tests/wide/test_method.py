@@ -19,10 +19,11 @@ from dpkmeans.data.source import open_array
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.stream import StreamEngine
 from dpkmeans.errors import BudgetError, TooFewRecordsError, WeakSignalWarning
-from dpkmeans.estimator import DPKMeans, make_synopsis
+from dpkmeans.estimator import DPKMeans
 from dpkmeans.privacy.durable.ledger import DurableLedger
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.spend_once import make_synopsis
 from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import verify
 from dpkmeans.wide.geometry import public_ball
