@@ -16,6 +16,7 @@ from dpkmeans.kernels import lloyd as strategies
 from dpkmeans.kernels.assign import interleave_centroids, move_to_means, new_labels, reassign, score_error
 from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, select_candidates
 from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
+from dpkmeans.kernels.moved_centroids import only, reassign_moved, unknown_scores, which_moved
 from dpkmeans.kernels.simd_f32 import GROUP, LANES
 from dpkmeans.kernels.tile_reference import fused, nearest
 
@@ -96,12 +97,16 @@ def problems(draw):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(problems(), st.sampled_from(["bounded", "nearby", "plain"]), st.sampled_from([1, 2, 4]), st.integers(1, 25))
+@given(
+    problems(), st.sampled_from(["bounded", "moved", "nearby", "plain"]), st.sampled_from([1, 2, 4]), st.integers(1, 25)
+)
 def test_every_way_gives_the_references_centroids_from_any_start(monkeypatch, problem, way, n_threads, max_iter):
     X, start = problem
     for name, value in {
         "MAX_TILES_ALONE": 1,
-        "MIN_HAMERLY_SIZE": 0 if way == "bounded" else 10**9,
+        "MIN_HAMERLY_SIZE": 0 if way in ("bounded", "moved") else 10**9,
+        "HamerlyPass": strategies.MovedPass if way == "moved" else strategies.HamerlyPass,
+        "MAX_MOVED": 10**9 if way == "moved" else strategies.MAX_MOVED,
         "MIN_PRUNED_CENTROIDS": 0 if way == "nearby" else 10**9,
         "MAX_PRUNED_FEATURES": 6,
     }.items():
@@ -125,6 +130,38 @@ def test_points_far_from_a_change_are_not_looked_at_again():
         move_to_means(centroids, counts, sums)
     assert seen[0] == 5000
     assert seen[-1] < 1000
+
+
+def test_only_centroids_that_moved_are_scored_again():
+    points = np.rint(records("whole numbers", 4000, 6, 1, seed=8) / 4 * GRID) / GRID  # ties
+    block, rng = block_of_points(points), np.random.default_rng(9)
+    centroids = points[rng.integers(4000, size=30)].astype(np.float64)
+    groups = interleave_centroids(centroids)
+    labels, kept = new_labels(len(block.tiles), 30), unknown_scores(len(block.tiles))
+    totals = (np.zeros(30), np.zeros((30, 6)))
+    reassign(block.tiles, block.n, *groups, labels[:0], labels, *totals)
+    reassign_moved(block.tiles, block.n, groups, groups, np.ones(len(groups[1][0]), np.bool_), labels, kept, totals)
+    for size in (0, 1, 2, 5, 20, 30):
+        moving = rng.choice(30, size, replace=False)
+        centroids[moving] = points[rng.integers(4000, size=size)]
+        before, groups = groups, interleave_centroids(centroids)
+        has_moved = which_moved(before, groups)
+        assert has_moved.sum() <= size
+        some = only(groups, has_moved)
+        assert len(some[0]) == -(-has_moved.sum() // GROUP)
+        found = nearest(points, centroids)
+        n_changed = reassign_moved(block.tiles, block.n, groups, some, has_moved, labels, kept, totals)
+        assert (n_changed > 0) == (size > 0)
+        assert np.array_equal(labels.reshape(-1)[:4000], found)
+        assert np.array_equal(totals[0], np.bincount(found, minlength=30))
+
+
+def test_where_nothing_can_be_skipped_the_centroids_that_stayed_are_not_scored(monkeypatch):
+    X = records("uniform", 900, 100, 30, seed=10)
+    sizes = []
+    monkeypatch.setattr(strategies, "only", lambda groups, moved: sizes.append(moved.sum()) or only(groups, moved))
+    assert_is_the_reference(X, X[:30], 60, 1)
+    assert min(sizes) < 10
 
 
 def test_a_block_is_compared_with_the_centroids_near_it_and_with_those_alone():

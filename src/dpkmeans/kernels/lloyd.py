@@ -3,6 +3,7 @@
 | where | what |
 | --- | --- |
 | k·d is large | points that cannot have changed their cell are skipped: `hamerly` |
+| k·d is large, and few points can be skipped | only centroids that moved are scored anew: `moved_centroids` |
 | few features, many centroids | a block of points is compared only with centroids near it: `block_pruning` |
 | else | all points with all centroids, in one compiled call when there is one thread: `assign` |
 """
@@ -21,6 +22,7 @@ from dpkmeans.core.engine import LloydEnd
 from dpkmeans.kernels.assign import interleave_centroids, lloyd, move_to_means, new_labels, reassign, score_error
 from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, reassign_pruned
 from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
+from dpkmeans.kernels.moved_centroids import only, reassign_moved, unknown_scores, which_moved
 from dpkmeans.kernels.simd_f32 import LANES
 from dpkmeans.kernels.work_queue import drain, interleave, split_evenly
 
@@ -28,6 +30,7 @@ MAX_TILES_ALONE = 1024  # up to here, one thread is faster than several
 MIN_HAMERLY_SIZE = 2048  # entries k·d from which the bounds pay for themselves
 MAX_PRUNED_FEATURES, MIN_PRUNED_CENTROIDS = 3, 64  # where pruning by blocks pays for itself
 MAX_PRUNED_BYTES = 2**25  # bytes for the sorted copy
+MAX_MOVED = 4  # points that change cells, per centroid, from which on enough centroids stay where they are
 ITEMS_PER_THREAD = 8  # so that idle threads take over from a delayed one
 CACHE_LINE_GAP = 16  # float64 entries between the partial sums of two threads, which must not share a cache line
 
@@ -117,11 +120,41 @@ class PrunedPass(FullPass):
         return part
 
 
-class HamerlyPass(FullPass):
+class MovedPass(FullPass):
+    """Compare all points with the centroids that moved, once so few points change cells that some do not."""
+
+    def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
+        super().__init__(tiles, n, k)
+        self.k = k
+        self.scored: tuple[Float32Array, Float32Array] | None = None  # the centroids that the kept scores belong to
+        self.kept = unknown_scores(0)
+
+    def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
+        if t == 0 or (self.scored is None and moved > MAX_MOVED * self.k):
+            return super().next_pass(centroids, t, moved)
+        groups = interleave_centroids(centroids)
+        if self.scored is None:
+            self.kept = unknown_scores(len(self.tiles))
+            has_moved, moved_groups = np.ones(groups[1].shape[1], np.bool_), groups
+        else:
+            has_moved = which_moved(self.scored, groups)
+            moved_groups = only(groups, has_moved)
+        self.scored = groups
+
+        def part(counts: FloatArray, sums: FloatArray, share: slice) -> int:
+            n, labels, kept = self.n - share.start * LANES, self.labels[share], self.kept[share]
+            tiles = self.tiles[share]
+            return int(reassign_moved(tiles, n, groups, moved_groups, has_moved, labels, kept, (counts, sums)))
+
+        return part
+
+
+class HamerlyPass(MovedPass):
     """Compare only the points whose label is in doubt with all centroids.
 
     Keeping bounds pays only once most points stay in their cells. So they are set up when few points move, and dropped
-    again, until half as many move, if nearly all points turn out to be in doubt.
+    again, until half as many move, if nearly all points turn out to be in doubt. By then it may be cheaper to score only
+    the centroids that moved; from then on bounds are not tried again.
     """
 
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
@@ -135,9 +168,10 @@ class HamerlyPass(FullPass):
         if 8 * sum(self.seen) > 7 * self.n:
             self.before, self.begin_at = None, moved // 2
         self.seen = []
-        if t == 0 or (self.before is None and moved > self.begin_at):
+        if t == 0 or (self.before is None and (moved > self.begin_at or self.scored is not None)):
             return super().next_pass(centroids, t, moved)
         groups, error = interleave_centroids(centroids), score_error(centroids)
+        self.scored = None
         moved_by = np.zeros(0) if self.before is None else distances_moved(self.before, centroids)
         self.before = centroids.copy()
 
