@@ -153,8 +153,8 @@ class HamerlyPass(MovedPass):
     """Compare only the points whose label is in doubt with all centroids.
 
     Keeping bounds pays only once most points stay in their cells. So they are set up when few points move, and dropped
-    again, until half as many move, if nearly all points turn out to be in doubt. By then it may be cheaper to score only
-    the centroids that moved; from then on bounds are not tried again.
+    again, until half as many move, if nearly all points turn out to be in doubt. By then it may be cheaper to score
+    only the centroids that moved; from then on bounds are not tried again.
     """
 
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
