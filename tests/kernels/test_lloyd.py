@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from dpkmeans.engines.block_tasks import block_of_points
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.kernels import lloyd as strategies
+from dpkmeans.kernels import llvm_f32
 from dpkmeans.kernels.assign import interleave_centroids, move_to_means, new_labels, reassign, score_error
 from dpkmeans.kernels.block_pruning import BLOCK, bounding_balls, morton_sorted, select_candidates
 from dpkmeans.kernels.hamerly import distances_moved, new_bounds, reassign_hamerly
@@ -162,6 +164,31 @@ def test_where_nothing_can_be_skipped_the_centroids_that_stayed_are_not_scored(m
     monkeypatch.setattr(strategies, "only", lambda groups, moved: sizes.append(moved.sum()) or only(groups, moved))
     assert_is_the_reference(X, X[:30], 60, 1)
     assert min(sizes) < 10
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+@pytest.mark.parametrize("d", [3, 5, 40])
+def test_labels_do_not_depend_on_how_many_groups_are_searched_at_once(monkeypatch, at_once, d):
+    monkeypatch.setattr(llvm_f32, "AT_ONCE", at_once)  # read where code is made; another processor, another number
+    search_one, search_two = llvm_f32.nearest_in_tile, llvm_f32.two_nearest_in_tile
+
+    @numba.njit
+    def search(tiles, negated, half_norms, labels, scores):
+        for t in range(len(tiles)):
+            search_one(tiles, t, negated, half_norms, labels, labels, t)
+            search_two(tiles, t, negated, half_norms, labels[len(tiles) + t :], scores[t])
+
+    points = (np.rint(records("whole numbers", 64, d, 1, seed=11) / 4 * GRID) / GRID).astype(np.float32)  # ties
+    tiles = block_of_points(points).tiles
+    for k in (1, 4, 5, 9, 16, 22):
+        centroids = points[:k].astype(np.float64)
+        labels, scores = new_labels(2 * len(tiles), k), np.zeros((len(tiles), 2, LANES), np.float32)
+        search(tiles, *interleave_centroids(centroids), labels, scores)
+        assert np.array_equal(labels[: len(tiles)].reshape(-1), nearest(points, centroids))
+        assert np.array_equal(labels[: len(tiles)], labels[len(tiles) :])
+        squares = ((points[:, None] - points[None, :k]) ** 2).sum(axis=2) - (points**2).sum(axis=1)[:, None]
+        two = np.sort(np.concatenate([squares / 2, np.full((64, 1), np.inf)], axis=1), axis=1)[:, :2]
+        assert np.allclose(scores.transpose(0, 2, 1).reshape(-1, 2), two, atol=1e-4)
 
 
 def test_a_block_is_compared_with_the_centroids_near_it_and_with_those_alone():

@@ -6,6 +6,9 @@ is ½|c|² - x·c, built up feature by feature with fused multiply-add in float3
 this order gives the same bits, as the plain one in `tile_reference` does. Compilers vectorise innermost loops only, and
 here the innermost loop (over features) is the wrong one; hence the few lines of LLVM below, at the rate of a good
 matrix product.
+
+A register of AVX-512 holds a whole tile. One group then is four sums, too few to keep two units busy that each take
+four cycles for a sum; so there two groups are searched at once. Labels do not depend on it.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from dpkmeans.kernels.simd_f32 import GROUP, LANES
 
 UNROLLED = (1, 2, 3, 4)  # numbers of features whose loop is written out
+AT_ONCE = 2 if binding.get_host_cpu_features().get("avx512f", False) else 1  # groups, with more features than that
 
 INT32, INT64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 POINTS, INDICES = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
@@ -179,18 +183,20 @@ class _Search(Code):
             nearest.add_incoming(value, block)
         return nearest
 
-    def add_feature(self, tile: Any, group: Any, feature: Any, scores: list[Any]) -> list[Any]:
-        """The scores of a group of centroids with one more feature."""
+    def add_feature(self, tile: Any, groups: list[Any], feature: Any, scores: list[Any]) -> list[Any]:
+        """The scores of groups of centroids with one more feature."""
         x = self.load(tile, feature)
-        column = self.group(self.entry(group, feature, self.number(GROUP)))
+        column = [c for group in groups for c in self.group(self.entry(group, feature, self.number(GROUP)))]
         return [self.fma(x, c, score) for c, score in zip(column, scores, strict=True)]
 
-    def scores(self, tile: Any, group: Any, starts: list[Any], fixed: int | None) -> list[Any]:
+    def scores(self, tile: Any, groups: list[Any], starts: list[Any], fixed: int | None) -> list[Any]:
         """All features added to `starts`: written out where their number is `fixed`, else in a loop."""
         if fixed is None:
-            return self.fold(self.n_features, starts, lambda j, *scores: self.add_feature(tile, group, j, list(scores)))
+            return self.fold(
+                self.n_features, starts, lambda j, *scores: self.add_feature(tile, groups, j, list(scores))
+            )
         for j in range(fixed):
-            starts = self.add_feature(tile, group, self.number(j), starts)
+            starts = self.add_feature(tile, groups, self.number(j), starts)
         return starts
 
     def lower(self, first: list[Any], other: list[Any]) -> list[Any]:
@@ -216,15 +222,26 @@ class _Search(Code):
         indices = builder.gep(half_norms, [builder.extract_value(self.arrays[3].shape, 1)])
         indices = builder.bitcast(indices, INT32.as_pointer())
 
-        def next_group(group: Any, *best: Any) -> list[Any]:
-            place = builder.mul(group, self.number(GROUP))
-            starts = self.group(self.entry(half_norms, place))
-            totals = self.scores(tile, self.entry(self.arrays[2].data, place, self.n_features), starts, fixed)
-            names = self.group(self.entry(indices, place))
+        def lowest_of(first: Any, width: int, best: list[Any]) -> list[Any]:
+            """`best` against the `width` groups from number `first` on."""
+            places = [builder.mul(builder.add(first, self.number(i)), self.number(GROUP)) for i in range(width)]
+            starts = [start for place in places for start in self.group(self.entry(half_norms, place))]
+            groups = [self.entry(self.arrays[2].data, place, self.n_features) for place in places]
+            totals = self.scores(tile, groups, starts, fixed)
+            names = [name for place in places for name in self.group(self.entry(indices, place))]
             candidates = [[score, name, *seconds] for score, name in zip(totals, names, strict=True)]
             while len(candidates) > 1:  # pairs, not a chain: comparisons within a group need not wait for each other
                 candidates = [self.lower(*pair) for pair in zip(candidates[::2], candidates[1::2], strict=True)]
-            return self.lower(list(best), candidates[0])
+            return self.lower(best, candidates[0])
 
-        lowest, index, *second = self.fold(self.n_groups, [infinite, _index_everywhere(0), *seconds], next_group)
+        best, done = [infinite, _index_everywhere(0), *seconds], self.number(0)
+        for width in [AT_ONCE, 1] if AT_ONCE > 1 and fixed is None else [1]:
+            times = builder.sdiv(builder.sub(self.n_groups, done), self.number(width))
+
+            def step(i: Any, *best: Any, width: int = width, done: Any = done) -> list[Any]:
+                return lowest_of(builder.add(done, builder.mul(i, self.number(width))), width, list(best))
+
+            best = self.fold(times, best, step)
+            done = builder.add(done, builder.mul(times, self.number(width)))
+        lowest, index, *second = best
         return [index, lowest, *second]
