@@ -153,6 +153,7 @@ COUNT_DOUBT = 1.0  # deviations by which the released number of records may be t
 ZOOM_INERTIA = 2.0  # noise scales by which the whole box is preferred
 MAX_NESTED_NOISE = 0.25  # of the records, for nested boxes, as they are nested around a noisy mean
 MAX_ZOOM_NOISE = 0.4  # of the records; where a choice may be off by more, there is none
+ZOOM_DOUBT = 1.0  # deviations by which the released number of records may be too small for that (0 and 2 tried)
 ZOOM_AGAIN_DEVIATION = 0.15  # half sides of the box that was found; with a mean noisier than this, once more
 MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
 MAX_ZOOMS = 3  # rounds

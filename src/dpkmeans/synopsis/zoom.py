@@ -153,7 +153,7 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     parts[wide] = grid
     share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
     noise = budget.noise(share, len(begin))
-    if noise > settings.MAX_ZOOM_NOISE:
+    if noise * budget.n > settings.MAX_ZOOM_NOISE * (budget.n + settings.ZOOM_DOUBT * budget.deviation):
         return view, False
     epsilon = budget.epsilon.share(share)
     cells = GridCells(box, np.ones_like(parts), parts[None, :])
