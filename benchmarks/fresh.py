@@ -6,8 +6,8 @@ processes share the work with one `--seed`, `--part 0/2` and `--part 1/2`, and a
 
 Runs are spent where they decide something: every method runs once, a cell in which the default costs less than half of
 what each rival does is left at that, and of the others a rival that cost more than three times what the best one did.
-Where noise is most of a cost, three runs of equals differ by a quarter; so a cell that is close after these runs gets
-more of them.
+Where noise is most of a cost, three runs of equals differ by a quarter; so a cell of few records that is close after
+these runs gets more of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ TOLERANCE = 1.02  # times the loss of the best rival: what counts as equally goo
 DECIDED = 0.5  # of the cost of every rival in one run: more runs would not change who is better
 HOPELESS = 3.0  # times the cost of the best rival in one run: such a rival is left at that
 CLOSE = 1.5  # times the cost of the best, either way, after these runs: then there are more
-CLOSE_RUNS = 5  # times as many
+CLOSE_RUNS = 5  # times as many,
+SMALL = 200_000  # numbers: for problems of up to so many
 REFERENCE_PASSES = 30  # of one run of Lloyd's algorithm, to state costs; who is better does not depend on it
 MIN_COST = 1e-9  # of the cost of one cluster; below it a ratio of costs says nothing
 
@@ -99,7 +100,7 @@ def run_one(method: str, engine: MemoryEngine, k: int, epsilon: float) -> float:
     return cost(engine, engine.bounds.unit_of(release.centroids))
 
 
-def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: float) -> dict[str, float]:
+def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: float, *, small: bool) -> dict[str, float]:
     """Median cost over `best` by method: of one run where that decides, else of `runs`, or more where it is close."""
     costs = {m: [run_one(m, engine, k, epsilon) / best] for m in (METHOD, *RIVALS)}
     least = min(costs[m][0] for m in RIVALS)
@@ -109,7 +110,7 @@ def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: flo
             costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range(again)]
         middle = {m: float(np.median(found)) for m, found in costs.items()}
         least = min(middle[m] for m in RIVALS)
-        if 1 / CLOSE < middle[METHOD] / least < CLOSE:
+        if small and 1 / CLOSE < middle[METHOD] / least < CLOSE:
             for m in (m for m in costs if middle[m] < CLOSE * least):
                 costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range((CLOSE_RUNS - 1) * runs)]
     return {m: float(np.median(found)) for m, found in costs.items()}
@@ -126,7 +127,8 @@ def judge_one(w: Workload, epsilons: list[float], runs: int, report: Callable[[s
     cells = []
     shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}"
     for epsilon in epsilons:
-        cell = Cell(w.name, shape, epsilon, ratios_of(engine, w.k, epsilon, runs, best), one / best, w.X.size)
+        ratios = ratios_of(engine, w.k, epsilon, runs, best, small=w.X.size <= SMALL)
+        cell = Cell(w.name, shape, epsilon, ratios, one / best, w.X.size)
         cells.append(cell)
         shown = " ".join(f"{m} {ratio:.4g}" for m, ratio in cell.ratios.items())
         report(f"  {w.name}: {shape}, {epsilon:g}: {shown}; over the best rival {cell.against_rival:.3f}")
@@ -174,8 +176,8 @@ def summary(cells: list[Cell]) -> str:
         here = np.array([cell.against_rival for cell in cells if cell.epsilon == epsilon])
         lines.append(f"  epsilon {epsilon:g}: at least as good (within 2 %) in {np.mean(here <= TOLERANCE):.1%}")
     for what, some in (
-        ("up to 200 000 numbers", [c for c in cells if c.numbers <= 200_000]),
-        ("more", [c for c in cells if c.numbers > 200_000]),
+        (f"up to {SMALL} numbers", [c for c in cells if c.numbers <= SMALL]),
+        ("more", [c for c in cells if c.numbers > SMALL]),
         ("all", cells),
     ):
         if some:

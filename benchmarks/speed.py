@@ -27,6 +27,7 @@ import speed_parts
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.kernels.jit import compile_from_now_on
 from timing import Allowance, best, measure
 from workloads import REAL, TARGETS, WORKLOADS, records, rows
 
@@ -66,6 +67,24 @@ def contestants(X: np.ndarray, start: np.ndarray, passes: int, k: int) -> dict[s
     except ImportError:
         print("scikit-learn-intelex is not installed; left out", file=sys.stderr)
     try:
+        import mlpack
+
+        def by_mlpack() -> Any:
+            mlpack.kmeans(k, X, algorithm="hamerly", initial_centroids=start, max_iterations=passes)
+
+        found["mlpack"] = by_mlpack
+    except ImportError:
+        print("mlpack is not installed; left out", file=sys.stderr)
+    try:
+        from geokmeans import GeoKMeans
+
+        def by_geokmeans() -> Any:  # it chooses its own start
+            GeoKMeans(k, algorithm="geo", max_iter=passes, tol=0.0, random_state=0).fit(X)
+
+        found["geokmeans"] = by_geokmeans
+    except ImportError:
+        print("geokmeans is not installed; left out", file=sys.stderr)
+    try:
         from superkmeans import SuperKMeans
 
         def by_superkmeans() -> Any:  # all records, all passes; it chooses its own start
@@ -95,11 +114,12 @@ def one_pass(X: np.ndarray, k: int) -> float:
     return best(lambda: engine.cell_statistics(start, compare_with=start))
 
 
-def workload(name: str, repeats: int, passes: int) -> dict[str, Any]:
+def workload(name: str, repeats: int, passes: int, those: set[str] | None) -> dict[str, Any]:
     """Times of all contestants, how many times longer each takes than we do, and our pass against the limit."""
     n, d, k = WORKLOADS[name]
     X = records(name)
-    times = measure(contestants(X, rows(X, k), 300 if name in REAL else passes, k), repeats)
+    found = contestants(X, rows(X, k), 300 if name in REAL else passes, k)
+    times = measure({other: found[other] for other in found if those is None or other in those}, repeats)
     ratios = {
         clock: {other: t[clock] / times["dpkmeans"][clock] for other, t in times.items() if other != "dpkmeans"}
         for clock in times["dpkmeans"]
@@ -121,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s")
     parser.add_argument("--only", default=",".join(WORKLOADS), help="workloads")
+    parser.add_argument("--contestants", help="beside dpkmeans; all that are installed by default, some take long")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--diffprivlib-python", type=Path, help="an interpreter that has diffprivlib")
@@ -129,11 +150,13 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    compile_from_now_on()  # as in any process that has run for a second; benchmarks/start.py times the first one
     results: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "workloads": {}}
     parts, allowance = options.parts.split(","), Allowance(options.minutes)
+    those = None if options.contestants is None else {"dpkmeans", *options.contestants.split(",")}
     if "workloads" in parts:
         for name in filter(allowance.admits, options.only.split(",")):
-            results["workloads"][name] = workload(name, options.repeats, options.passes)
+            results["workloads"][name] = workload(name, options.repeats, options.passes, those)
     others: dict[str, Callable[[], Any]] = {
         "many": lambda: speed_parts.many_fits(options.repeats),
         "private": lambda: speed_parts.private_fit(max(options.repeats // 2, 2), options.diffprivlib_python),
