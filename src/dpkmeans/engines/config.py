@@ -25,6 +25,8 @@ from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import EngineError, MethodError
 from dpkmeans.storage.temporary import TemporaryFolder
 
+_LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For Java on this machine, which here only hands out tasks: compiling it better costs more than it gains."""
 _QUIET = {
     # a worker lost a few times is not the fault of the task that it ran; one lost each time is
     "distributed.scheduler.allowed-failures": 10,
@@ -183,6 +185,7 @@ class Spark:
         folder = TemporaryFolder()
         if self.master is None:  # executors put records on the disk where memory is short
             builder = builder.config("spark.local.dir", str(folder.path))
+            builder = builder.config("spark.driver.extraJavaOptions", _LIGHT_JAVA)
         if self.memory is not None:
             size = self.memory.lower().removesuffix("b")
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)
