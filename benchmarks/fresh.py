@@ -37,7 +37,7 @@ METHOD = "synopsis"
 TOLERANCE = 1.02  # times the loss of the best rival: what counts as equally good
 DECIDED = 0.5  # of the cost of every rival in one run: more runs would not change who is better
 HOPELESS = 3.0  # times the cost of the best rival in one run: such a rival is left at that
-CLOSE = 1.5  # times the cost of the best, either way, after these runs: then there are more
+CLOSE = 1.5  # times the cost of the best rival, either way, after these runs: then there are more
 CLOSE_RUNS = 5  # times as many,
 SMALL = 200_000  # numbers: for problems of up to so many
 REFERENCE_PASSES = 30  # of one run of Lloyd's algorithm, to state costs; who is better does not depend on it
@@ -111,7 +111,7 @@ def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: flo
         middle = {m: float(np.median(found)) for m, found in costs.items()}
         least = min(middle[m] for m in RIVALS)
         if small and 1 / CLOSE < middle[METHOD] / least < CLOSE:
-            for m in (m for m in costs if middle[m] < CLOSE * least):
+            for m in (m for m in costs if len(costs[m]) > 1):
                 costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range((CLOSE_RUNS - 1) * runs)]
     return {m: float(np.median(found)) for m, found in costs.items()}
 

@@ -2,8 +2,9 @@
 
 Run with `make bench`, or a part: `python benchmarks/speed.py --parts workloads --only a,b,e --json speed.json`.
 Ratios count; seconds do not: machines are shared and noisy. A fit is: pack the records, then Lloyd's passes from a
-given start, as many as scikit-learn makes with tol=0 (at most --passes for e to h). Contestants that are not
-installed are left out with a line on stderr; diffprivlib may be in another interpreter, --diffprivlib-python.
+given start, as many as scikit-learn makes with tol=0 (at most --passes for e to j). SuperKMeans and geokmeans choose
+their own start, and mlpack and geokmeans may stop earlier. Contestants that are not installed are left out with a line
+on stderr; diffprivlib may be in another interpreter, --diffprivlib-python.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def contestants(X: np.ndarray, start: np.ndarray, passes: int, k: int) -> dict[s
     try:
         import mlpack
 
-        def by_mlpack() -> Any:
+        def by_mlpack() -> Any:  # it may stop earlier, where centroids hardly move
             mlpack.kmeans(k, X, algorithm="hamerly", initial_centroids=start, max_iterations=passes)
 
         found["mlpack"] = by_mlpack
@@ -119,6 +120,8 @@ def workload(name: str, repeats: int, passes: int, those: set[str] | None) -> di
     n, d, k = WORKLOADS[name]
     X = records(name)
     found = contestants(X, rows(X, k), 300 if name in REAL else passes, k)
+    if unknown := (those or set()) - set(found):
+        raise SystemExit(f"--contestants: not installed or unknown: {', '.join(sorted(unknown))}.")
     times = measure({other: found[other] for other in found if those is None or other in those}, repeats)
     ratios = {
         clock: {other: t[clock] / times["dpkmeans"][clock] for other, t in times.items() if other != "dpkmeans"}

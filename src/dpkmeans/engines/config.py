@@ -25,7 +25,7 @@ from dpkmeans.engines.waiting import WORKER_TIMEOUT
 from dpkmeans.errors import EngineError, MethodError
 from dpkmeans.storage.temporary import TemporaryFolder
 
-_LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LIGHT_JAVA = "-XX:TieredStopAtLevel=1"
 """For Java on this machine, which here only hands out tasks: compiling it better costs more than it gains."""
 _QUIET = {
     # a worker lost a few times is not the fault of the task that it ran; one lost each time is
@@ -185,7 +185,7 @@ class Spark:
         folder = TemporaryFolder()
         if self.master is None:  # executors put records on the disk where memory is short
             builder = builder.config("spark.local.dir", str(folder.path))
-            builder = builder.config("spark.driver.extraJavaOptions", _LIGHT_JAVA)
+            builder = builder.config("spark.driver.defaultJavaOptions", _LIGHT_JAVA)
         if self.memory is not None:
             size = self.memory.lower().removesuffix("b")
             builder = builder.config("spark.driver.memory", size).config("spark.executor.memory", size)

@@ -31,6 +31,7 @@ MIN_HAMERLY_SIZE = 2048  # entries k·d from which the bounds pay for themselves
 MAX_PRUNED_FEATURES, MIN_PRUNED_CENTROIDS = 3, 64  # where pruning by blocks pays for itself
 MAX_PRUNED_BYTES = 2**25  # bytes for the sorted copy
 MAX_MOVED = 4  # points that change cells, per centroid, from which on enough centroids stay where they are
+MOST_MOVED = 0.75  # of the centroids; if more moved, all are scored as if all had
 ITEMS_PER_THREAD = 8  # so that idle threads take over from a delayed one
 CACHE_LINE_GAP = 16  # float64 entries between the partial sums of two threads, which must not share a cache line
 
@@ -126,18 +127,19 @@ class MovedPass(FullPass):
     def __init__(self, tiles: Float32Array, n: int, k: int) -> None:
         super().__init__(tiles, n, k)
         self.k = k
+        self.keeps_scores = True
         self.scored: tuple[Float32Array, Float32Array] | None = None  # the centroids that the kept scores belong to
         self.kept = unknown_scores(0)
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
-        if t == 0 or (self.scored is None and moved > MAX_MOVED * self.k):
+        if t == 0 or not self.keeps_scores or (self.scored is None and moved > MAX_MOVED * self.k):
             return super().next_pass(centroids, t, moved)
         groups = interleave_centroids(centroids)
-        if self.scored is None:
-            self.kept = unknown_scores(len(self.tiles))
-            has_moved, moved_groups = np.ones(groups[1].shape[1], np.bool_), groups
+        everything = np.ones(groups[1].shape[1], np.bool_)
+        has_moved = everything if self.scored is None else which_moved(self.scored, groups)
+        if np.mean(has_moved) > MOST_MOVED:  # then bounds on the others' scores are of little use
+            self.kept, has_moved, moved_groups = unknown_scores(len(self.tiles)), everything, groups
         else:
-            has_moved = which_moved(self.scored, groups)
             moved_groups = only(groups, has_moved)
         self.scored = groups
 
@@ -163,15 +165,15 @@ class HamerlyPass(MovedPass):
         self.begin_at = n // 8
         self.before: FloatArray | None = None  # the centroids that the bounds belong to
         self.seen: list[int] = []
+        self.keeps_scores = False  # until bounds have turned out to be of no use
 
     def next_pass(self, centroids: FloatArray, t: int, moved: int) -> Part:
         if 8 * sum(self.seen) > 7 * self.n:
-            self.before, self.begin_at = None, moved // 2
+            self.before, self.begin_at, self.keeps_scores = None, moved // 2, True
         self.seen = []
         if t == 0 or (self.before is None and (moved > self.begin_at or self.scored is not None)):
             return super().next_pass(centroids, t, moved)
         groups, error = interleave_centroids(centroids), score_error(centroids)
-        self.scored = None
         moved_by = np.zeros(0) if self.before is None else distances_moved(self.before, centroids)
         self.before = centroids.copy()
 

@@ -155,16 +155,18 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     noise = budget.noise(share, len(begin))
     if noise * budget.n > settings.MAX_ZOOM_NOISE * (budget.n + settings.ZOOM_DOUBT * budget.deviation):
         return view, False
+    halvings = log2(grid / (end - begin)).mean(axis=1)
+    price = min(
+        (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
+        (settings.MAX_PRICE * budget.sure - noise * budget.n) / float(halvings.max()),
+    )
+    if price <= 0.0:  # then a choice cannot favour a smaller box
+        return view, False
     epsilon = budget.epsilon.share(share)
     cells = GridCells(box, np.ones_like(parts), parts[None, :])
     everything = Shells(view.center, view.half[None, :])
     table = view.engine.answer(cells) if view.whole else view.answer_split(cells, everything)
     held = records_in(table, begin, end)
-    halvings = log2(grid / (end - begin)).mean(axis=1)
-    price = min(
-        (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
-        max(settings.MAX_PRICE * budget.sure - noise * budget.n, 0.0) / float(halvings.max()),
-    )
     chosen = _choose(held, price * (halvings.max() - halvings), epsilon, "zoom: box", ledger=ledger, rng=rng)
     if chosen == 0:
         return view, False
