@@ -113,9 +113,9 @@ def fit(X: np.ndarray, k: int, passes: int, n_threads: int = 1) -> Callable[[], 
 
 
 def savings(repeats: int) -> dict[str, float]:
-    """CPU time of 20 passes over all records and centroids, over that of the way we choose; f, g, h, uniform noise."""
+    """CPU time of 20 passes over all records and centroids, over that of the way we choose; f to j, uniform noise."""
     noise = np.random.default_rng(0).random((100_000, 64))
-    shapes = {**{name: (records(name), WORKLOADS[name][2]) for name in "fgh"}, "noise 100000x64": (noise, 64)}
+    shapes = {**{name: (records(name), WORKLOADS[name][2]) for name in "fghij"}, "noise 100000x64": (noise, 64)}
     out = {}
     for name, (X, k) in shapes.items():
         engine = MemoryEngine.of_records(X, Bounds.of((0.0, 1.0), X.shape[1]), n_threads=1)
