@@ -68,11 +68,14 @@ def killed_writers(times: int) -> Outcome:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = DurableLedger.create(folder / "ledger.db", analyst="chaos")
-        store.add("visits", Epsilon((WRITERS * SPENDS + 2 * times + 100) * ONE.nano))
-        spends = SPENDS if times >= SPENDS else 20
-        running = {_writer(store, folder, number, spends): number for number in range(WRITERS)}
+        store.add("visits", Epsilon(10 * (WRITERS * SPENDS + times) * ONE.nano))
+        running: dict[int, int] = {}
+        each, spends = SPENDS if times >= SPENDS else 20, 0
         deadline = time.monotonic() + 1800
-        while running and time.monotonic() < deadline:
+        while (running or tally.runs < times) and time.monotonic() < deadline:
+            if not running:  # at first, and where all were done before enough of them were killed
+                spends += each
+                running = {_writer(store, folder, number, spends): number for number in range(WRITERS)}
             time.sleep(random.uniform(0.001, 0.03))
             if tally.runs < times:
                 victim = random.choice(list(running))
