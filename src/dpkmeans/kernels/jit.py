@@ -28,7 +28,7 @@ LARGE = 2**23
 """A call with more work than this is compiled at once."""
 OVERHEAD = 2**14
 """What a call of a plain version costs however small its arrays are, in the same units."""
-COMPILING = "Compiling for this processor, once: about 15 s. The next start finds it on the disk."
+COMPILING = "Compiling for this processor, once: 15 to 30 s. The next start finds it on the disk."
 
 
 @dataclass
