@@ -122,7 +122,7 @@ def test_a_streamed_fit_ends_and_leaves_no_records_though_its_threads_never_do(t
     if moment == "patience":
         child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=100)
-    assert child.returncode == 143, errors
+    assert child.returncode in ((130, 143) if moment == "patience" else (143,)), errors  # two at once have no order
     assert errors.splitlines()[-1] == "error: terminated. What was spent before stays spent."
     assert len(records) == 1
     assert list((tmp_path / "temporary").iterdir()) == []
