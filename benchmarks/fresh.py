@@ -6,8 +6,8 @@ processes share the work with one `--seed`, `--part 0/2` and `--part 1/2`, and a
 
 Runs are spent where they decide something: every method runs once, a cell in which the default costs less than half of
 what each rival does is left at that, and of the others a rival that cost more than three times what the best one did.
-Where noise is most of a cost, three runs of equals differ by a quarter; so a cell of few records that is close after
-these runs gets more of them.
+Where noise is most of a cost, medians of three runs of equals differ by a half; so a cell of few records that is not far
+off after these runs gets five times as many, and fifteen times if it is close then.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ METHOD = "synopsis"
 TOLERANCE = 1.02  # times the loss of the best rival: what counts as equally good
 DECIDED = 0.5  # of the cost of every rival in one run: more runs would not change who is better
 HOPELESS = 3.0  # times the cost of the best rival in one run: such a rival is left at that
-CLOSE = 1.5  # times the cost of the best rival, either way, after these runs: then there are more
-CLOSE_RUNS = 5  # times as many,
+CLOSE = (
+    (3.0, 5),
+    (1.2, 15),
+)  # within so many times the cost of the best rival, either way: then so many times the runs,
 SMALL = 200_000  # numbers: for problems of up to so many
 REFERENCE_PASSES = 30  # of one run of Lloyd's algorithm, to state costs; who is better does not depend on it
 MIN_COST = 1e-9  # of the cost of one cluster; below it a ratio of costs says nothing
@@ -108,11 +110,13 @@ def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: flo
         for m in costs:
             again = 0 if m != METHOD and costs[m][0] > HOPELESS * least else runs - 1
             costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range(again)]
-        middle = {m: float(np.median(found)) for m, found in costs.items()}
-        least = min(middle[m] for m in RIVALS)
-        if small and 1 / CLOSE < middle[METHOD] / least < CLOSE:
-            for m in (m for m in costs if len(costs[m]) > 1):
-                costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range((CLOSE_RUNS - 1) * runs)]
+        for factor, times in CLOSE if small else ():
+            middle = {m: float(np.median(found)) for m, found in costs.items()}
+            least = min(middle[m] for m in RIVALS)
+            if not 1 / factor < middle[METHOD] / least < factor:
+                break
+            for m in (m for m in costs if m == METHOD or middle[m] < factor * least):
+                costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range(times * runs - len(costs[m]))]
     return {m: float(np.median(found)) for m, found in costs.items()}
 
 

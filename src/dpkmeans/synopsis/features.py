@@ -16,37 +16,15 @@ import numpy as np
 
 from dpkmeans._typing import Float32Array, FloatArray, IntArray
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.epsilon import Epsilon
-from dpkmeans.core.exact import Exact, reveal
-from dpkmeans.core.query import Query, Sensitivity
-from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Laplace
-from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.core.exact import Exact
+from dpkmeans.core.query import Query
 from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.box_fit import longest_sides
 from dpkmeans.synopsis.hyperplanes import fewer
 from dpkmeans.synopsis.moved_query import MovedQuery
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.synopsis.weighted_points import Built, Near, WeightedPoints
-from dpkmeans.synopsis.zoom_cells import Parts
-
-
-def choose_features(
-    engine: Asked, records: float, k: int, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness
-) -> IntArray:
-    """The features (s,), rising, to look for clusters in among so many `records`; fewer only in a box that fits."""
-    box, paid = engine.bounds.unit_box, records * float(epsilon)
-    everything = np.arange(len(box))
-    some = worth_their_noise(box, paid, k)
-    if len(some) == len(everything):
-        return everything
-    share = min(max(settings.FIT_SIGNAL / paid, settings.MIN_FIT_SHARE), settings.MAX_FIT_SHARE)
-    if 1 / (share * paid) > settings.MAX_FIT_NOISE:
-        return everything
-    outside = outside_halves(engine.answer(Parts(box, 4)), box)
-    noisy = Laplace(epsilon.share(share)).release(outside, ledger=ledger, rng=rng, label="features: outside halves")
-    part = float(noisy[0, 0]) / (np.count_nonzero(box) * records)
-    return some if part > settings.MIN_OUTSIDE_HALF else everything
 
 
 def worth_their_noise(box: FloatArray, paid: float, k: int) -> IntArray:
@@ -73,25 +51,6 @@ def worth_their_noise(box: FloatArray, paid: float, k: int) -> IntArray:
         if loss < least:
             best, least = longest_sides(box, s), loss
     return best
-
-
-def longest_sides(box: FloatArray, s: int) -> IntArray:
-    """The `s` features with the longest sides of the box (d,), rising; of equal ones the first."""
-    return np.sort(np.argsort(-box, kind="stable")[:s])
-
-
-def outside_halves(table: Exact[IntArray], box: FloatArray) -> Exact[IntArray]:
-    """Records outside the fullest of three halves of a side (lower, middle, upper), summed over wide sides, (1, 1).
-
-    From a `table` of the quarters of every side.
-
-    A record more adds 1 to all, and 0 or 1 to the fullest half: the difference rises by 0 or 1 in every feature.
-    """
-    quarters = reveal(table, why="stays exact")[box > 0]
-    halves = quarters[:, :3] + quarters[:, 1:]
-    d = int(np.count_nonzero(box))
-    outside = int((quarters.sum(axis=1) - halves.max(axis=1)).sum())
-    return Exact(np.array([[outside]]), Sensitivity(d, d * d, d, d, (d,), one_row=True))
 
 
 def columns(features: IntArray, tiles: Float32Array) -> Float32Array:

@@ -2,8 +2,8 @@
 
 A box with many features cannot even be halved once along each of them. But m public random directions, and on which
 side of m hyperplanes through the middle of the records each one lies, tell well-separated clusters apart at any
-dimension, and a record is in one of the 2^m cells. Five passes: middle, spread, sides, radius, means;
-one fewer where a zoom has released the middle.
+dimension, and a record is in one of the 2^m cells. Five passes: middle, spread, sides, radius, means; one fewer where a
+zoom has released the middle, one more where a question is asked first: whether the records lie close to it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
+from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
 from dpkmeans.synopsis.kmeans import best_start, to_fixed_point, with_mean
+from dpkmeans.synopsis.one_mean import is_near, noisy_mean, second_mean
 from dpkmeans.synopsis.recentre import learn_radius, recentre
-from dpkmeans.synopsis.residual_queries import UNIT, Residuals
-from dpkmeans.synopsis.tree import cube_variance
-from dpkmeans.synopsis.view import Asked, View
+from dpkmeans.synopsis.residual_queries import UNIT
+from dpkmeans.synopsis.tree import cube_variance, mean_deviation
+from dpkmeans.synopsis.view import Asked, NoisyMean, View
 from dpkmeans.synopsis.weighted_points import Built, Near, NoisyTotal, WeightedPoints
 
 
@@ -43,9 +44,10 @@ class Hyperplanes:
     threshold_offset: float = settings.THRESHOLD_OFFSET
     max_directions: int = settings.MAX_DIRECTIONS
     overclustering: float = settings.OVERCLUSTERING
+    tight: bool = False  # whether the box is known to fit
     spare: int = 0  # places among the k that are left for the mean of all, where fewer than k clusters may be told
 
-    passes = 5
+    passes = 6  # at most
 
     def build(
         self, view: View, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
@@ -57,15 +59,12 @@ class Hyperplanes:
         paid = epsilon if middle is None or view.mean is None else epsilon + view.mean.epsilon
         wanted_k, k = k, fewer(k - self.spare, n * float(paid) / d) if self.spare else k
         seen = view.squeezed()
-        if k == 1:
-            mean = self._middle(seen, epsilon, total, ledger=ledger, rng=rng)
-            near = _near(view, d, n * float(epsilon))
-            return Built(WeightedPoints(seen.place(mean[None, :]), np.array([n])), signal=1, near=near)
-        if middle is None:
-            wanted = math.sqrt(cube_variance(d)) / (settings.MIDDLE_DEVIATION * n * float(epsilon))
-            middle_epsilon = epsilon.share(min(max(self.middle_share, wanted), settings.MAX_MIDDLE_SHARE))
-            middle = self._middle(seen, middle_epsilon, total, ledger=ledger, rng=rng)
-            left = epsilon - middle_epsilon
+        if middle is None or k == 1:
+            first = self._first_mean(seen, k, epsilon, total, ledger=ledger, rng=rng)
+            if first.all_there_is is not None:
+                mean = WeightedPoints(seen.place(first.all_there_is[None, :]), np.array([n]))
+                return Built(mean, signal=1, near=_near(view, d, n * float(epsilon)))
+            middle, left = first.mean.place, first.left
         spread_epsilon, radius_epsilon = left.share(self.spread_share), left.share(self.radius_share)
         sides_epsilon = left.share(self.sides_share)
         means_epsilon = left - spread_epsilon - radius_epsilon - sides_epsilon
@@ -105,20 +104,30 @@ class Hyperplanes:
             return None
         return view.squeezed().into(view.mean.place)
 
-    def _middle(
-        self, view: Asked, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
-    ) -> FloatArray:
-        """The noisy mean of all records, shrunk towards the middle of the box."""
-        half = view.bounds.unit_box / 2
-        one = Residuals(half[None, :], np.maximum(half, settings.MIN_HALF_SIDE)[None, :])
-        noisy = LInfLaplace(epsilon).release(view.answer(one), ledger=ledger, rng=rng, label="signs: middle")[0] / UNIT
-        entry = cube_variance(view.n_features) / float(epsilon) ** 2
-        both = (float(noisy[0]) * total.variance + total.value * entry) / (total.variance + entry)
-        count = max(both, 1.0)  # of two released numbers of records, by inverse variances
-        offset = np.clip(noisy[1:] / count, -1.0, 1.0)
-        variance = entry / count**2
-        trust = max(0.0, 1.0 - variance / max(float(np.mean(offset**2)), 1e-300))
-        return np.asarray(half + trust * offset * half)
+    def _first_mean(
+        self, seen: Asked, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness
+    ) -> FirstMean:
+        """The middle of the records; with all of ε where no more than one mean can be told from noise.
+
+        Where records lie close to it, in a box that is far too wide, all of ε is needed to tell where they are.
+        """
+        d = max(int(np.count_nonzero(seen.bounds.unit_box)), 1)
+        paid = total.value * float(epsilon)
+        two_steps = settings.TWO_STEPS_SIGNAL * d <= paid < settings.MIN_MEANS_ZOOM * d and not (self.tight and k > 1)
+        if k == 1 and not two_steps:
+            mean = noisy_mean(seen, epsilon, total, ledger=ledger, rng=rng)
+            return FirstMean(mean, mean.place, Epsilon(0))
+        aim = settings.TIGHT_MIDDLE_DEVIATION if self.tight else settings.MIDDLE_DEVIATION
+        share = max(self.middle_share, mean_deviation(paid, d) / aim)
+        mean_epsilon = epsilon.share(min(share, settings.MAX_MIDDLE_SHARE))
+        mean, left = noisy_mean(seen, mean_epsilon, total, ledger=ledger, rng=rng), epsilon - mean_epsilon
+        if not two_steps:
+            return FirstMean(mean, None, left)
+        ask = epsilon.share(min(settings.NEAR_SIGNAL / paid, settings.MAX_NEAR_SHARE))
+        near, left = is_near(seen, mean, total.value, ask, ledger=ledger, rng=rng), left - ask
+        if not near and k > 1:
+            return FirstMean(mean, None, left)
+        return FirstMean(mean, second_mean(seen, mean, near, left, total, ledger=ledger, rng=rng), Epsilon(0))
 
     def _deviation(
         self,
@@ -139,6 +148,15 @@ class Hyperplanes:
         )
         distance = (float(noisy[0, 0]) / UNIT - 1 / float(epsilon)) / n
         return min(max(distance, settings.MIN_SPREAD), settings.MAX_SPREAD) * most * math.sqrt(math.pi / 2)
+
+
+@dataclass(frozen=True)
+class FirstMean:
+    """The noisy mean of all records, a place (d,) if that is all there is to say, and what is left of ε otherwise."""
+
+    mean: NoisyMean
+    all_there_is: FloatArray | None
+    left: Epsilon
 
 
 def _near(view: View, d: int, records: float) -> Near:

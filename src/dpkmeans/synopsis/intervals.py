@@ -19,7 +19,7 @@ from dpkmeans.core.intervals import Intervals, around, by_deviations, quantile
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
 from dpkmeans.synopsis import settings
-from dpkmeans.synopsis.features import longest_sides
+from dpkmeans.synopsis.box_fit import longest_sides
 from dpkmeans.synopsis.kmeans import assign, means
 from dpkmeans.synopsis.recentre import extrapolate, shrunk_moves
 from dpkmeans.synopsis.tree import cube_variance

@@ -30,7 +30,8 @@ from dpkmeans.methods.record_count import NoisyCount, PublicCount, RecordCount
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.progress import expect, stage
-from dpkmeans.synopsis.features import Narrowed, choose_features, lift
+from dpkmeans.synopsis.box_fit import BoxFit, ask_fit, fit_share
+from dpkmeans.synopsis.features import Narrowed, lift, worth_their_noise
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
@@ -152,20 +153,23 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     d = int(np.count_nonzero(engine.bounds.unit_box))
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
-    features = np.arange(engine.n_features)
-    if method.builder is None:
-        features = choose_features(engine, n_records, k, ledger.remaining, ledger=ledger, rng=rng)
+    fit, features = BoxFit.UNKNOWN, np.arange(engine.n_features)
+    share = fit_share(n_records * float(before), k, d) if method.zoom else None
+    if share is not None:
+        fit = ask_fit(engine, n_records, before.share(share), ledger=ledger, rng=rng)
+    if fit is BoxFit.TIGHT:  # features are only left out in a box that fits
+        features = worth_their_noise(engine.bounds.unit_box, n_records * float(ledger.remaining), k)
     fewer = len(features) < engine.n_features
     view, left = View.of(Narrowed.of(engine, features)), ledger.remaining
     d = int(np.count_nonzero(engine.bounds.unit_box[features]))
-    if method.zoom and not fewer:  # features are only left out in a box that fits
-        first = make_plan(left, n_records, k, d, recentre=method.recentre)
+    if method.zoom and fit is not BoxFit.TIGHT:
+        first = make_plan(left, n_records, k, d, fit=fit, recentre=method.recentre)
         means = isinstance(first.builder, Hyperplanes)
         budget = Budget(before, n_records, math.sqrt(total.variance), means)
         expect(usual_passes(budget, d) + first.passes)
         view = zoom(view, budget, ledger=ledger, rng=rng)
     spent = left - ledger.remaining
-    plan = make_plan(ledger.remaining, n_records, k, d, zoom=spent, recentre=method.recentre)
+    plan = make_plan(ledger.remaining, n_records, k, d, fit=fit, zoom=spent, recentre=method.recentre)
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from dpkmeans._typing import IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.box_fit import BoxFit, is_for_a_grid, is_for_one_mean
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.tree import Tree, cube_variance
+from dpkmeans.synopsis.tree import Tree, mean_deviation
 
 Builder = Grid | Tree | Hyperplanes | Histogram
 
@@ -42,30 +43,51 @@ class Plan:
 
 def least_signal(n_features: int) -> float:
     """Records times ε per cluster, below which clusters in so many features cannot be told from noise."""
-    return max(settings.MIN_SIGNAL, settings.RECORDS_PER_CLUSTER * n_features)
+    return max(settings.MIN_SIGNAL, settings.WARN_SIGNAL * n_features)
 
 
-def mean_deviation(paid: float, n_features: int) -> float:
-    """Of the mean of all records, in half sides, if N·ε is `paid` for it: the noise of one of 1 + d entries over N."""
-    return math.sqrt(cube_variance(n_features)) / max(paid, 1e-9)
+def is_for_hyperplanes(paid: float, k: int, n_features: int, fit: BoxFit) -> bool:
+    """Whether N·ε of `paid` is better spent on hyperplanes, or on one mean, than on a tree.
+
+    In a box that fits, halving its sides tells a few clusters apart whatever the number of features.
+    """
+    if fit is BoxFit.LOOSE and is_for_one_mean(paid, k, n_features):
+        return True
+    many = settings.MIN_ALWAYS_HYPERPLANE_FEATURES
+    if fit is BoxFit.TIGHT:
+        few = k <= settings.FEW_CLUSTERS and paid >= settings.FEW_CLUSTERS_SIGNAL * n_features
+        return n_features >= many and not few
+    weak = paid / k < settings.MIN_MEANS_SIGNAL * n_features
+    return n_features >= (many if weak else settings.MIN_HYPERPLANE_FEATURES)
 
 
 def make_plan(
-    epsilon: Epsilon, n_records: float, k: int, n_features: int, *, zoom: Epsilon | None = None, recentre: bool = True
+    epsilon: Epsilon,
+    n_records: float,
+    k: int,
+    n_features: int,
+    *,
+    fit: BoxFit = BoxFit.UNKNOWN,
+    zoom: Epsilon | None = None,
+    recentre: bool = True,
 ) -> Plan:
     """The plan for `epsilon`, which is what is left after the number of records, and a zoom, were paid for.
 
     What is planned is the same whatever the zoom has cost.
     """
-    signal = n_records * float(epsilon if zoom is None else epsilon + zoom) / k
-    weak = signal / max(n_features, 1) < settings.MIN_MEANS_SIGNAL
-    least = settings.MIN_ALWAYS_HYPERPLANE_FEATURES if weak else settings.MIN_HYPERPLANE_FEATURES
-    deviation = mean_deviation(signal * k, n_features)
+    paid = n_records * float(epsilon if zoom is None else epsilon + zoom)
+    signal = paid / k
     counted = Tree(shape_share=settings.COUNTED_SHAPE_SHARE, offsets=False, spare=1)
-    if n_features >= least:
-        if deviation > settings.MAX_OFFSET_DEVIATION:
+    noisy = mean_deviation(paid, n_features) > settings.MAX_OFFSET_DEVIATION
+    if fit is BoxFit.TIGHT and is_for_a_grid(paid, k, n_features):
+        return Plan(Grid(), epsilon, None)
+    if is_for_hyperplanes(paid, k, n_features, fit):
+        if noisy:
             return Plan(counted, epsilon, None)
-        builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE, spare=1) if weak else Hyperplanes()
+        tight, weak = fit is BoxFit.TIGHT, signal < settings.MIN_MEANS_SIGNAL * n_features
+        builder = Hyperplanes(tight=tight)
+        if weak:
+            builder = Hyperplanes(sides_share=settings.WEAK_SIDES_SHARE, tight=tight, spare=1)
         if not recentre or weak:
             return Plan(builder, epsilon, None)
         last = epsilon.share(settings.HYPERPLANE_RECENTRE_SHARE)
@@ -80,7 +102,7 @@ def make_plan(
     tree_signal = max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * n_features)
     if not recentre or signal < (grid_signal if as_grid else tree_signal):
         spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0
-        tree = counted if deviation > settings.MAX_OFFSET_DEVIATION else Tree(spare=spare)
+        tree = counted if noisy else Tree(spare=spare)
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:

@@ -12,7 +12,7 @@ import numpy as np
 
 # #number-of-records
 COUNT_SHARE = 0.03  # of ε, for the number of records
-MIN_SIGNAL = 10.0  # signal; a fit below it, or below `RECORDS_PER_CLUSTER` per feature, warns
+MIN_SIGNAL = 10.0  # signal; a fit below it, or below `WARN_SIGNAL` per feature, warns
 
 # #what-decides
 MAX_GRID_FEATURES = 3  # features; up to here always a grid
@@ -28,10 +28,27 @@ LEFT_OUT_VARIANCE = 0.25  # of clusters around the middle of such a side
 WITHIN_VARIANCE = 0.03  # of records around the best centroids
 MIN_KEPT = 0.7  # of all squared sides, in the features that are kept
 CLEARLY_FEWER = 0.5  # of the expected loss with all features; fewer are taken where it is less
-FIT_SIGNAL = 30.0  # N·ε times the share of ε for the question whether the box fits, within the limits below
-MIN_FIT_SHARE, MAX_FIT_SHARE = 0.02, 0.1  # of ε
-MAX_FIT_NOISE = 0.1  # of the records; with a noisier answer nothing is asked
-MIN_OUTSIDE_HALF = 0.12  # of the records outside the fullest half of a side, on average, if the box fits
+
+# #whether-the-box-fits
+FIT_SIGNAL = 8.0  # N·ε times the share of ε for the question, within the limits below: its noise is 1/8 of the records
+LEAST_FIT_SIGNAL = 5.0  # of it; with a noisier answer nothing is asked
+MIN_FIT_SHARE, MAX_FIT_SHARE = 0.01, 0.1  # of ε
+USUAL_FIT_SHARE = 0.04  # of ε; more is only spent where the answer decides much
+MAX_FIT_SIDES = 8  # sides, the longest, of which halves are taken
+MIN_TIGHT_OUTSIDE = 0.35  # of the records outside the fullest box of half sides, if the box fits; two equal clusters have 0.5
+MAX_LOOSE_OUTSIDE = 0.15  # the same, if it is too wide
+COUNTS_SIGNAL = 3.0  # signal per feature; with less, in a box that fits, a grid (3.3 lost on one problem of two)
+MAX_COUNTS_SIGNAL = 500.0  # signal times features; the same
+MAX_COUNTS_FEATURES = 20  # features; the same (in 23 to 26 half of the problems lost)
+FEW_CLUSTERS = 8  # clusters; so many at most, in a box that fits, are told apart by a tree in any number of features
+FEW_CLUSTERS_SIGNAL = 4.5  # N·ε per feature; if there is so much
+
+# #one-mean-in-two-steps
+TWO_STEPS_SIGNAL = 5.5  # N·ε per feature; from here on two steps are no worse than one
+ONE_MEAN_SIGNAL = 30.0  # N·ε per feature; up to here one mean, in a box that is too wide, in place of a tree
+NEAR_SIGNAL, MAX_NEAR_SHARE = 10.0, 0.1  # N·ε times the share of ε for the question between them, and the most of ε
+NEAR_DEVIATIONS = 2.0  # of the first mean; the noise of a cube hardly reaches further (1.75 and 3 were tried)
+MIN_NEAR = 0.6  # of all values within them: then the second mean is clipped to them (0.5 took digits for a point)
 
 # #grid
 GRID_FIRST_SHARE = 0.10  # of ε, for the coarse counts
@@ -67,7 +84,8 @@ COUNTED_SHAPE_SHARE = 0.7  # of ε, for the shape of a tree whose leaves are onl
 # #hyperplanes
 MIDDLE_SHARE, MAX_MIDDLE_SHARE = 0.07, 0.5  # of ε
 MIDDLE_DEVIATION = 0.1  # half sides; a larger share is spent on the middle where it would be noisier than this
-MIN_MEANS_ZOOM = 20.0  # N·ε per feature; with less, all of it is needed for means (random problems, ADR)
+TIGHT_MIDDLE_DEVIATION = 0.15  # the same in a box that fits (0.1 and 0.2 on 26 problems)
+MIN_MEANS_ZOOM = 35.0  # N·ε per feature; with less no zoom, but one mean in two steps (20 and 60 on 74 problems)
 MAX_MIDDLE_DEVIATION = 0.15  # half sides; the mean of a zoom is the middle where it has less noise (not varied)
 SPREAD_SHARE = 0.032  # of ε
 RADIUS_SHARE = 0.043  # of ε
@@ -85,7 +103,7 @@ HYPERPLANE_RESTARTS = 20  # k-means++ starts
 
 # #one-budget-for-the-means
 MIN_MEANS_SIGNAL = 6.0  # signal per feature; below it there is no re-centring step
-WEAK_SIDES_SHARE = 0.3  # of ε, below it
+WEAK_SIDES_SHARE = 0.24  # of ε, below it
 
 # #re-centring
 GRID_RECENTRE_SHARE = 0.5  # of ε
@@ -197,8 +215,9 @@ MIN_CLEAR = 2.0  # deviations of the noise of all cells of a cluster, below whic
 MIN_SIZE = 0.05  # of the records of an average cluster; only a lighter one is
 
 # #one-mean
-RECORDS_PER_CLUSTER = 4.0  # N·ε per feature and cluster; fewer clusters where there is less
-RECORDS_PER_TWO = 16.0  # N·ε per feature; with less there is one cluster (8 and 12 on 13 problems)
+WARN_SIGNAL = 4.0  # signal per feature; a fit below it warns
+RECORDS_PER_CLUSTER = 3.0  # N·ε per feature and cluster; fewer clusters with less (2, 2.5 and 4 on 22 problems)
+RECORDS_PER_TWO = 8.0  # N·ε per feature; with less there is one cluster (10, 12 and 16 on 27 problems)
 MIN_SPARE_SIGNAL = 3.0  # signal per feature; with less, a centroid on a tree is the mean of all (16 problems)
 
 # docs/uncertainty.md; chosen on the problems of the public seed, by `python benchmarks/intervals.py --choose`

@@ -122,3 +122,8 @@ def leaves_of(cells: Halvings, depths: IntArray, prefixes: IntArray) -> Leaves:
 def cube_variance(n_features: int) -> float:
     """Variance of one of the 1 + d entries of cube noise at ε = 1 and sensitivity 1: (D + 1)(D + 2)/3, D = 1 + d."""
     return (n_features + 2) * (n_features + 3) / 3
+
+
+def mean_deviation(paid: float, n_features: int) -> float:
+    """Of the mean of all records, in half sides, if N·ε is `paid` for it: the noise of one of 1 + d entries over N."""
+    return math.sqrt(cube_variance(n_features)) / max(paid, 1e-9)
