@@ -6,8 +6,8 @@ processes share the work with one `--seed`, `--part 0/2` and `--part 1/2`, and a
 
 Runs are spent where they decide something: every method runs once, a cell in which the default costs less than half of
 what each rival does is left at that, and of the others a rival that cost more than three times what the best one did.
-Where noise is most of a cost, medians of three runs of equals differ by a half; so a cell of few records that is not far
-off after these runs gets five times as many, and fifteen times if it is close then.
+Where noise is most of a cost, medians of three runs of equals differ by a half; so a cell of few records that is not
+far off after these runs gets five times as many, and fifteen times if it is close then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ from problems import Workload, random_problem
 RIVALS = ("eugkm", "su-hybrid", "su", "mean")
 MEAN = "mean"
 METHOD = "synopsis"
+CHANCE = 0.05  # that equals differ so much: then a cell is clearly worse
 TOLERANCE = 1.02  # times the loss of the best rival: what counts as equally good
 DECIDED = 0.5  # of the cost of every rival in one run: more runs would not change who is better
 HOPELESS = 3.0  # times the cost of the best rival in one run: such a rival is left at that
@@ -56,6 +57,7 @@ class Cell:
     ratios: dict[str, float]
     one_mean: float  # exact, without noise
     numbers: int  # records times features
+    chance: float = 0.0  # that equals differ so much, by the ranks of all runs of the default and of the best rival
 
     @property
     def rival(self) -> str:
@@ -65,6 +67,16 @@ class Cell:
     def against_rival(self) -> float:
         """Cost of the default over that of the best rival."""
         return self.ratios[METHOD] / self.ratios[self.rival]
+
+    @property
+    def is_as_good(self) -> bool:
+        """Within 2 % of the best rival."""
+        return self.against_rival <= TOLERANCE
+
+    @property
+    def is_clearly_worse(self) -> bool:
+        """More than 2 % worse, which equals would be in one case of twenty."""
+        return not self.is_as_good and self.chance <= CHANCE
 
 
 def private_mean(engine: MemoryEngine, epsilon: float) -> np.ndarray:
@@ -102,8 +114,10 @@ def run_one(method: str, engine: MemoryEngine, k: int, epsilon: float) -> float:
     return cost(engine, engine.bounds.unit_of(release.centroids))
 
 
-def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: float, *, small: bool) -> dict[str, float]:
-    """Median cost over `best` by method: of one run where that decides, else of `runs`, or more where it is close."""
+def costs_of(
+    engine: MemoryEngine, k: int, epsilon: float, runs: int, best: float, *, small: bool
+) -> dict[str, list[float]]:
+    """Costs over `best` by method: of one run where that decides, else of `runs`, or more where it is close."""
     costs = {m: [run_one(m, engine, k, epsilon) / best] for m in (METHOD, *RIVALS)}
     least = min(costs[m][0] for m in RIVALS)
     if costs[METHOD][0] > DECIDED * least:
@@ -117,7 +131,17 @@ def ratios_of(engine: MemoryEngine, k: int, epsilon: float, runs: int, best: flo
                 break
             for m in (m for m in costs if m == METHOD or middle[m] < factor * least):
                 costs[m] += [run_one(m, engine, k, epsilon) / best for _ in range(times * runs - len(costs[m]))]
-    return {m: float(np.median(found)) for m, found in costs.items()}
+    return costs
+
+
+def judged(costs: dict[str, list[float]], w: Workload, epsilon: float, one_mean: float) -> Cell:
+    """Medians of all runs, and the chance of so large a difference between equals."""
+    from scipy.stats import mannwhitneyu
+
+    shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}"
+    cell = Cell(w.name, shape, epsilon, {m: float(np.median(v)) for m, v in costs.items()}, one_mean, w.X.size)
+    worse = mannwhitneyu(costs[METHOD], costs[cell.rival], alternative="greater").pvalue
+    return replace(cell, chance=float(worse))
 
 
 def judge_one(w: Workload, epsilons: list[float], runs: int, report: Callable[[str], None]) -> list[Cell]:
@@ -129,13 +153,12 @@ def judge_one(w: Workload, epsilons: list[float], runs: int, report: Callable[[s
         report(f"  {w.name}: left out, it has hardly more different records than clusters")
         return []
     cells = []
-    shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}"
     for epsilon in epsilons:
-        ratios = ratios_of(engine, w.k, epsilon, runs, best, small=w.X.size <= SMALL)
-        cell = Cell(w.name, shape, epsilon, ratios, one / best, w.X.size)
+        costs = costs_of(engine, w.k, epsilon, runs, best, small=w.X.size <= SMALL)
+        cell = judged(costs, w, epsilon, one / best)
         cells.append(cell)
         shown = " ".join(f"{m} {ratio:.4g}" for m, ratio in cell.ratios.items())
-        report(f"  {w.name}: {shape}, {epsilon:g}: {shown}; over the best rival {cell.against_rival:.3f}")
+        report(f"  {w.name}: {cell.shape}, {epsilon:g}: {shown}; over the best rival {cell.against_rival:.3f}")
     report(f"  {w.name}: {time.process_time() - began:.0f} CPU seconds")
     return cells
 
@@ -185,10 +208,10 @@ def summary(cells: list[Cell]) -> str:
         ("all", cells),
     ):
         if some:
-            good = np.mean([c.against_rival <= TOLERANCE for c in some])
+            good, worse = np.mean([c.is_as_good for c in some]), np.mean([c.is_clearly_worse for c in some])
             as_mean = np.mean([c.ratios[METHOD] <= TOLERANCE * c.ratios[MEAN] for c in some])
             shares = f"at least as good (within 2 %) in {good:.1%}, as the mean in {as_mean:.1%}"
-            lines.append(f"  {what} ({len(some)} cells): {shares}")
+            lines.append(f"  {what} ({len(some)} cells): {shares}; clearly worse in {worse:.1%}")
     lines.append("the ten worst:")
     for cell in sorted(cells, key=lambda c: -c.against_rival)[:10]:
         lines.append(

@@ -153,6 +153,15 @@ def digits() -> Workload:
     return Workload("digits", X, 10, Bounds.of((0.0, 16.0), 61))
 
 
+def handwritten() -> Workload:
+    """The digits that scikit-learn carries: 1797 pictures of 64 pixels from 0 to 16, the 61 that are not always 0."""
+    from sklearn.datasets import load_digits
+
+    X = load_digits().data
+    X = X[:, X.max(axis=0) > 0]
+    return Workload("handwritten", X, 10, Bounds.of((0.0, 16.0), X.shape[1]))
+
+
 def unequal() -> Workload:
     rng = np.random.default_rng(8)
     sizes = np.rint(np.geomspace(39, 10_000, 10)).astype(int)
@@ -177,6 +186,7 @@ MADE_UP = {
     "lattice": lattice,
     "7m": seven_million,
     "digits": digits,
+    "handwritten": handwritten,
     "unequal": unequal,
     "tails": tails,
 }
