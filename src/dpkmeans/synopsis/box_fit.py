@@ -2,12 +2,14 @@
 
 In a box that is too wide, one with half of its sides holds nearly all records. In one that fits, with more than a few
 features, hardly any such box holds many. So the records outside the fullest box of half sides tell the two apart, and
-one record changes their number by at most 1, however many features there are.
+one record changes their number by at most 1, however many features there are. A few sides may stay whole: a column of
+0 and 1 fills its side whatever the others are like.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from itertools import combinations
 
 import numpy as np
 
@@ -59,6 +61,8 @@ def is_for_a_grid(paid: float, k: int, n_features: int) -> bool:
 
 def is_for_one_mean(paid: float, k: int, n_features: int) -> bool:
     """Whether, in a box that is too wide, all of ε is needed to tell where the records are."""
+    if n_features < settings.MIN_TREE_FEATURES:
+        return False
     least, most = settings.TWO_STEPS_SIGNAL * n_features, settings.ONE_MEAN_SIGNAL * n_features
     return least <= paid < most and paid / k < settings.COUNTS_SIGNAL * n_features
 
@@ -87,13 +91,27 @@ def longest_sides(box: FloatArray, s: int) -> IntArray:
 
 
 def outside_half_box(table: Exact[IntArray], cells: GridCells) -> Exact[IntArray]:
-    """Records outside the fullest of all boxes that take a half (lower, middle, upper) of each quartered side, (1, 1).
+    """Records outside the fullest of all boxes that take a half (lower, middle, upper) of quartered sides, (1, 1).
 
-    A record more adds 1 to all, and 0 or 1 to each of the boxes, hence to the fullest: the difference rises by 0 or 1.
+    Some sides, whichever, stay whole. A record more adds 1 to all, and 0 or 1 to each of the boxes, hence to the
+    fullest: the difference rises by 0 or 1.
     """
     counts = reveal(table, why="stays exact")[:, 0]
     sides = int(np.count_nonzero(cells.cuts[0] == QUARTERS))
-    held = counts.reshape((QUARTERS,) * sides)
-    for axis in range(sides):
+    fullest = max(
+        int(_halves(counts.reshape((QUARTERS,) * sides).sum(axis=whole)).max())
+        for whole in combinations(range(sides), whole_sides(sides))
+    )
+    return Exact(np.array([[counts.sum() - fullest]]), Sensitivity.of_row((1,)))
+
+
+def whole_sides(sides: int) -> int:
+    """How many of the quartered sides a box may leave whole."""
+    return min(max(sides // settings.SIDES_PER_WHOLE, 1), sides - 1)
+
+
+def _halves(held: IntArray) -> IntArray:
+    """Counts of all boxes of halves, (3, ..., 3), from those of quarters, (4, ..., 4)."""
+    for axis in range(held.ndim):
         held = np.take(held, [0, 1, 2], axis) + np.take(held, [1, 2, 3], axis)
-    return Exact(np.array([[counts.sum() - held.max()]]), Sensitivity.of_row((1,)))
+    return held

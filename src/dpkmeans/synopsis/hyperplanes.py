@@ -113,7 +113,9 @@ class Hyperplanes:
         """
         d = max(int(np.count_nonzero(seen.bounds.unit_box)), 1)
         paid = total.value * float(epsilon)
-        two_steps = settings.TWO_STEPS_SIGNAL * d <= paid < settings.MIN_MEANS_ZOOM * d and not (self.tight and k > 1)
+        ask = epsilon.share(min(settings.NEAR_SIGNAL / paid, settings.MAX_NEAR_SHARE))
+        two_steps = settings.TWO_STEPS_SIGNAL * d <= paid < settings.MIN_MEANS_ZOOM * d and ask.nano > 0
+        two_steps = two_steps and not (self.tight and k > 1)
         if k == 1 and not two_steps:
             mean = noisy_mean(seen, epsilon, total, ledger=ledger, rng=rng)
             return FirstMean(mean, mean.place, Epsilon(0))
@@ -123,7 +125,6 @@ class Hyperplanes:
         mean, left = noisy_mean(seen, mean_epsilon, total, ledger=ledger, rng=rng), epsilon - mean_epsilon
         if not two_steps:
             return FirstMean(mean, None, left)
-        ask = epsilon.share(min(settings.NEAR_SIGNAL / paid, settings.MAX_NEAR_SHARE))
         near, left = is_near(seen, mean, total.value, ask, ledger=ledger, rng=rng), left - ask
         if not near and k > 1:
             return FirstMean(mean, None, left)

@@ -52,7 +52,7 @@ from dpkmeans.synopsis.synopsis import Synopsis
 from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
-from dpkmeans.synopsis.zoom import SIDE, Budget, usual_passes, zoom
+from dpkmeans.synopsis.zoom import SIDE, Budget, asks_sides, usual_passes, zoom
 
 Strategy = Literal["lloyd", "posterior", "prior"]
 
@@ -155,17 +155,16 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
         warn(weak_signal(n_records * float(before) / k, d))
     fit, features = BoxFit.UNKNOWN, np.arange(engine.n_features)
     share = fit_share(n_records * float(before), k, d) if method.zoom else None
-    if share is not None:
+    if share is not None and before.share(share).nano > 0:
         fit = ask_fit(engine, n_records, before.share(share), ledger=ledger, rng=rng)
     if fit is BoxFit.TIGHT:  # features are only left out in a box that fits
         features = worth_their_noise(engine.bounds.unit_box, n_records * float(ledger.remaining), k)
     fewer = len(features) < engine.n_features
     view, left = View.of(Narrowed.of(engine, features)), ledger.remaining
     d = int(np.count_nonzero(engine.bounds.unit_box[features]))
-    if method.zoom and fit is not BoxFit.TIGHT:
-        first = make_plan(left, n_records, k, d, fit=fit, recentre=method.recentre)
-        means = isinstance(first.builder, Hyperplanes)
-        budget = Budget(before, n_records, math.sqrt(total.variance), means)
+    first = make_plan(left, n_records, k, d, fit=fit, recentre=method.recentre)
+    budget = Budget(before, n_records, math.sqrt(total.variance), isinstance(first.builder, Hyperplanes))
+    if method.zoom and (fit is not BoxFit.TIGHT or asks_sides(budget, d)):  # some sides may fit and others not
         expect(usual_passes(budget, d) + first.passes)
         view = zoom(view, budget, ledger=ledger, rng=rng)
     spent = left - ledger.remaining

@@ -42,7 +42,9 @@ def is_near(
     reach = settings.NEAR_DEVIATIONS * float(np.mean(first.deviation[wide] / half[wide]))
     query = ResidualSizes(first.place[None, :], half, np.array([0.0, reach]))
     near = Laplace(epsilon).release(view.answer(query), ledger=ledger, rng=rng, label="signs: near")[0, 0]
-    return float(near) > settings.MIN_NEAR * n_records * view.n_features
+    n_wide = int(np.count_nonzero(wide))
+    always = n_records * (view.n_features - n_wide)  # values of features without a width
+    return float(near) - always > settings.MIN_NEAR * n_records * n_wide
 
 
 def second_mean(

@@ -30,16 +30,15 @@ MIN_KEPT = 0.7  # of all squared sides, in the features that are kept
 CLEARLY_FEWER = 0.5  # of the expected loss with all features; fewer are taken where it is less
 
 # #whether-the-box-fits
-FIT_SIGNAL = 8.0  # N·ε times the share of ε for the question, within the limits below: its noise is 1/8 of the records
-LEAST_FIT_SIGNAL = 5.0  # of it; with a noisier answer nothing is asked
+FIT_SIGNAL = 12.0  # N·ε times the share of ε for the question, within the limits below: noise of 1/12 of the records
+LEAST_FIT_SIGNAL = 6.0  # of it; with a noisier answer nothing is asked
 MIN_FIT_SHARE, MAX_FIT_SHARE = 0.01, 0.1  # of ε
 RECTANGLE_FIT_SIGNAL = 130.0, 1200.0  # N·ε; up to 4 features: with less there is no zoom, with more it costs little
 USUAL_FIT_SHARE = 0.04  # of ε; more is only spent where the answer decides much
 MAX_FIT_SIDES = 8  # sides, the longest, of which halves are taken
-MIN_TIGHT_OUTSIDE = (
-    0.35  # of the records outside the fullest box of half sides, if the box fits; two equal clusters have 0.5
-)
-MAX_LOOSE_OUTSIDE = 0.15  # the same, if it is too wide
+SIDES_PER_WHOLE = 4  # sides for each that may stay whole, but at least one
+MIN_TIGHT_OUTSIDE = 0.3  # of the records outside the fullest box of half sides, if the box fits (two clusters: 0.5)
+MAX_LOOSE_OUTSIDE = 0.1  # the same, if it is too wide
 COUNTS_SIGNAL = 3.0  # signal per feature; with less, in a box that fits, a grid (3.3 lost on one problem of two)
 MAX_COUNTS_SIGNAL = 500.0  # signal times features; the same
 MAX_COUNTS_FEATURES = 20  # features; the same (in 23 to 26 half of the problems lost)
@@ -81,9 +80,7 @@ MIN_WEIGHT = 1e-9  # records of a leaf, to divide by
 OFFSET_VARIANCE = 0.2  # prior variance of a leaf's mean, in squared half sides; 1/3 if it were uniform
 
 # #counts-alone
-MAX_OFFSET_DEVIATION = (
-    0.4  # half sides; with a noisier mean of all, leaves are counted and nothing else (0.3: 85 cells)
-)
+MAX_OFFSET_DEVIATION = 0.4  # half sides; with a noisier mean of all, leaves are only counted (0.3 and 0.6 on 85 cells)
 COUNTED_SHAPE_SHARE = 0.7  # of ε, for the shape of a tree whose leaves are only counted (0.3, 0.5, 0.85 on 14 problems)
 
 # #hyperplanes
