@@ -37,7 +37,7 @@ from dpkmeans.methods.dp_em import Components, one_component
 from dpkmeans.methods.gupt import block_sum_sensitivity, gupt
 from dpkmeans.methods.mixture_moments import Moments
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.features import outside_halves
+from dpkmeans.synopsis.box_fit import outside_half_box, quarters_of
 from dpkmeans.synopsis.grid_cells import GridCells
 from dpkmeans.synopsis.tree_cells import leaf_counts
 from dpkmeans.synopsis.zoom import cells_a_side, intervals, records_along, records_in, records_within
@@ -140,9 +140,9 @@ def cluster_histograms(rng, box):
     return lambda records: Exact(over_batches(task, [array_batch(records)], "keep"), task.sensitivity)
 
 
-def outside_of_halves(rng, box):
-    query = Parts(box.unit_box, 4)
-    return lambda records: outside_halves(engine_of(records, box).answer(query), query.box)
+def outside_of_half_boxes(rng, box):
+    cells = quarters_of(box.unit_box)
+    return lambda records: outside_half_box(engine_of(records, box).answer(cells), cells)
 
 
 QUESTIONS = {
@@ -155,6 +155,7 @@ QUESTIONS = {
     "centred sums": (of_cells(centred_sums), {"l1", "l2_squared", "linf", "columns"}),
     "residuals": (asked(made.residuals), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "residual sizes": (asked(made.residual_sizes), {"l1", "l2_squared", "linf", "gap"}),
+    "values near a mean": (asked(made.near_a_mean), {"l1", "l2_squared", "linf", "gap"}),
     "grid cells": (asked(made.grid_cells), {"l1", "l2_squared", "linf", "columns"}),
     "halvings": (asked(made.halvings), {"l1", "l2_squared", "linf", "columns"}),
     "leaves": (asked(made.leaves), {"l1", "l2_squared", "linf", "columns", "gap"}),
@@ -166,7 +167,7 @@ QUESTIONS = {
     "a part and its rings": (asked(made.split), {"l1", "l2_squared", "linf", "columns"}),
     "leaves of a squeezed view": (asked(made.squeezed), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "parts of sides": (asked(made.parts_of_sides), {"l1", "l2_squared", "linf", "gap"}),
-    "records outside halves": (outside_of_halves, {"l1", "l2_squared", "linf", "columns"}),
+    "records outside half boxes": (outside_of_half_boxes, {"l1", "l2_squared", "linf", "columns"}),
     "residuals of some features": (asked(made.of_features), {"l1", "l2_squared", "linf", "columns", "gap"}),
     "records in rectangles": (rectangles, {"linf", "gap"}),
     "records in nested boxes": (nested_boxes, {"linf", "gap"}),
@@ -315,7 +316,7 @@ def test_a_question_that_declares_too_much_is_caught():
 # --- and at run time, once per process ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [*(make for make, _ in made.QUERIES.values()), made.residual_sizes])
+@pytest.mark.parametrize("make", [*(make for make, _ in made.QUERIES.values()), *made.SIZES])
 def test_every_query_of_the_synopsis_passes_the_check_of_its_compiled_code(make, monkeypatch):
     for seed in range(30):
         for box in made.BOXES.values():
@@ -372,7 +373,7 @@ DECLARES = {
     "methods/gupt.py",
     "methods/mixture_moments.py",
     "methods/privgene.py",
-    "synopsis/features.py",
+    "synopsis/box_fit.py",
     "synopsis/grid_cells.py",
     "synopsis/hyperplane_cells.py",
     "synopsis/residual_queries.py",

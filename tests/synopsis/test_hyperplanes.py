@@ -10,17 +10,25 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
-from dpkmeans.synopsis.hyperplanes import Hyperplanes, _means_of_sides, _occupied, _random_directions, orthonormal
+from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.hyperplanes import (
+    Hyperplanes,
+    _means_of_sides,
+    _occupied,
+    _random_directions,
+    fewer,
+    orthonormal,
+)
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import NoisyTotal
 
 
-def built(X, box, k=4, epsilon=1.0, spare=0):
+def built(X, box, k=4, epsilon=1.0, seed=0, **options):
     ledger = Ledger(epsilon)
     engine = MemoryEngine.of_records(X, box, n_threads=1)
     total = NoisyTotal(float(max(len(X), 1)), 0.0)
-    made = Hyperplanes(spare=spare).build(
-        View.of(engine), k, Epsilon.of(epsilon), total, ledger=ledger, rng=Randomness.with_seed(0)
+    made = Hyperplanes(**options).build(
+        View.of(engine), k, Epsilon.of(epsilon), total, ledger=ledger, rng=Randomness.with_seed(seed)
     )
     return made.points, ledger
 
@@ -28,6 +36,7 @@ def built(X, box, k=4, epsilon=1.0, spare=0):
 @pytest.mark.parametrize("n", [0, 1, 2000])
 @pytest.mark.parametrize("epsilon", [1e-4, 1.0, 100.0])
 def test_it_spends_its_budget_in_five_entries_or_on_one_mean_and_its_points_lie_in_the_box(n, epsilon):
+    """N·ε is below or above what two steps are for; between, see test_one_mean.py."""
     upper = np.linspace(0, 3, 20)  # the first feature has no width
     box = Bounds.of((np.zeros(20), upper), 20)
     points, ledger = built(np.random.default_rng(0).random((n, 20)) * upper, box, epsilon=epsilon, spare=1)
@@ -47,15 +56,17 @@ def test_well_separated_clusters_of_many_features_are_found():
     assert gaps.min(axis=0).max() < 0.4  # every cluster has a point near it; clusters are 2.2 apart
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 0.7])
-def test_a_weak_signal_is_spent_on_fewer_clusters_and_the_mean_of_all_is_one_of_the_points(epsilon):
-    """N·ε per feature is 12.5, where one mean is all there is, or 17.5: four clusters and the mean of all."""
+@pytest.mark.parametrize("enough", [False, True])
+def test_a_weak_signal_is_spent_on_fewer_clusters_and_the_mean_of_all_is_one_of_the_points(enough):
+    """N·ε per feature is too little for two, where one mean is all there is, or 17.5: a few and the mean of all."""
     X = np.random.default_rng(0).random((1000, 40))
-    points, _ = built(X, Bounds.of((0, 1), 40), k=10, epsilon=epsilon, spare=1)
-    if epsilon == 0.5:
-        assert len(points.points) == 1
+    signal = 17.5 if enough else 0.9 * settings.RECORDS_PER_TWO
+    points, _ = built(X, Bounds.of((0, 1), 40), k=10, epsilon=signal * 40 / 1000, spare=1)
+    if enough:
+        assert 2 < fewer(9, signal) < 9
+        assert len(points.points) == fewer(9, signal) + 1
     else:
-        assert len(points.points) == 5
+        assert len(points.points) == 1
     nearest = np.linalg.norm(points.points - 0.5, axis=1).min()
     assert nearest < np.sqrt(40 / 12)  # no farther than a record is
 
@@ -63,7 +74,7 @@ def test_a_weak_signal_is_spent_on_fewer_clusters_and_the_mean_of_all_is_one_of_
 def test_a_mean_that_a_zoom_has_released_is_not_paid_for_again():
     rng = np.random.default_rng(2)
     X = np.clip(rng.random((3, 30))[rng.integers(3, size=20_000)] + 0.02 * rng.standard_normal((20_000, 30)), 0, 1)
-    for side in (1, 10):
+    for side in (3, 10):  # in a box that fits there is no zoom
         ledger = Ledger(1.0)
         engine = MemoryEngine.of_records(X, Bounds.of((0, side), 30), n_threads=1)
         release = make_method("synopsis").run(engine, 3, ledger=ledger, rng=Randomness.with_seed(0))
@@ -75,10 +86,15 @@ def test_a_mean_that_a_zoom_has_released_is_not_paid_for_again():
 
 
 def test_a_strong_signal_in_few_clusters_is_not_taken_for_one_cluster():
-    """Two clusters with N·ε of 14 a feature: it is divided among few, so it is strong."""
+    """Two clusters with N·ε of 14 a feature: it is divided among few, so it is strong. In nine of ten seeded runs.
+
+    Whether they lie close together is asked first, and one answer in thirty is wrong; none if the box is known to fit.
+    """
     rng = np.random.default_rng(3)
-    X = rng.random((2, 20))[rng.integers(2, size=280)] + 0.02 * rng.standard_normal((280, 20))
-    assert len(built(np.clip(X, 0, 1), Bounds.of((0, 1), 20), k=2)[0].points) >= 2
+    X = np.clip(rng.random((2, 20))[rng.integers(2, size=280)] + 0.02 * rng.standard_normal((280, 20)), 0, 1)
+    for tight, least in ((False, 9), (True, 10)):
+        found = [built(X, Bounds.of((0, 1), 20), k=2, seed=seed, tight=tight)[0] for seed in range(10)]
+        assert sum(len(points.points) >= 2 for points in found) >= least
 
 
 def test_directions_are_orthonormal_and_leave_out_features_without_width():

@@ -93,7 +93,7 @@ def test_a_fit_makes_a_few_passes_and_says_how_many(name, n_records, d):
     assert release.n_passes == len(counting.asked) == len(once)
     zooms = sum(label.startswith("zoom") for label in once)
     assert zooms <= (0 if name in ("eugkm", "su-hybrid", "lei") else 4 if d <= 2 else 9)
-    assert release.n_passes - zooms <= (4 if d < 16 else 8)
+    assert release.n_passes - zooms <= (5 if d < 16 else 10)
 
 
 def test_records_are_looked_at_through_ask_and_count_alone():
@@ -176,7 +176,9 @@ def content(value):
     return np.asarray(value).tolist()
 
 
-@pytest.mark.parametrize(("d", "n_records"), [(2, 5000), (6, 5000), (12, 5000), (6, 20_000)])
+@pytest.mark.parametrize(
+    ("d", "n_records"), [(2, 5000), (6, 5000), (12, 5000), (6, 20_000), (2, 300), (6, 60), (30, 600), (30, 5000)]
+)
 def test_what_is_asked_second_is_made_of_released_values_alone(d, n_records, monkeypatch):
     """With the same released answers the questions are the same, whatever the records are."""
 

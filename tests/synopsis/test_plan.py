@@ -5,18 +5,21 @@ import itertools
 import pytest
 
 from dpkmeans.core.epsilon import Epsilon
+from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.box_fit import BoxFit, fit_share
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.plan import make_plan
 from dpkmeans.synopsis.tree import Tree
 
 
+@pytest.mark.parametrize("fit", BoxFit)
 @pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 100.0])
 @pytest.mark.parametrize("recentre", [True, False])
-def test_the_parts_of_every_plan_add_up_to_the_budget(epsilon, recentre):
+def test_the_parts_of_every_plan_add_up_to_the_budget(epsilon, recentre, fit):
     total = Epsilon.of(epsilon)
     for n, k, d in itertools.product((1.0, 100.0, 1e4, 2.0**33), (1, 5, 1000), range(101)):
-        plan = make_plan(total, n, k, d, recentre=recentre)
+        plan = make_plan(total, n, k, d, fit=fit, recentre=recentre)
         parts = [plan.synopsis_epsilon, plan.recentre_epsilon, plan.radius_epsilon]
         assert sum((part for part in parts if part is not None), Epsilon(0)) == total
         assert plan.recentre_epsilon is None or recentre
@@ -55,12 +58,67 @@ def test_a_box_without_any_width_has_a_plan():
     assert make_plan(Epsilon.of(1.0), 30_000.0, 3, 0).recentre_epsilon is not None
 
 
-def test_at_most_eight_passes_are_planned_for_any_number_of_features():
-    for d, n in itertools.product(range(1, 101), (10.0, 1e6)):
-        plan = make_plan(Epsilon.of(1.0), n, 10, d)
-        passes = 1 + plan.builder.passes + (plan.recentre_epsilon is not None) + (plan.radius_epsilon is not None)
-        assert passes <= 8
-        assert passes <= 4 or d > 15
+@pytest.mark.parametrize("fit", BoxFit)
+def test_at_most_ten_passes_are_planned_for_any_number_of_features(fit):
+    """One for the number of records and one for whether the box fits come before the plan."""
+    for d, n, k in itertools.product(range(1, 101), (10.0, 150.0, 300.0, 1e6), (2, 10)):
+        if fit is not BoxFit.UNKNOWN and fit_share(n, k, d) is None:
+            continue  # nothing is asked
+        plan = make_plan(Epsilon.of(1.0), n, k, d, fit=fit)
+        passes = 2 + plan.passes
+        assert plan.passes == plan.builder.passes + sum(
+            epsilon is not None for epsilon in (plan.recentre_epsilon, plan.radius_epsilon)
+        )
+        assert passes <= 10
+        assert passes <= 8 or d > 15
+        assert passes <= 5 or d > 15 or (d >= 5 and fit is BoxFit.LOOSE)
+
+
+def paid_for(signal, k, d):
+    """Records for ε = 1, so that N·ε per cluster and feature is `signal`."""
+    return signal * k * d
+
+
+def test_in_a_box_that_fits_a_weak_signal_is_spent_on_counts_of_a_grid():
+    k, d = 4, 8
+    weak = paid_for(0.9 * settings.COUNTS_SIGNAL, k, d)
+    plans = {fit: make_plan(Epsilon.of(1.0), weak, k, d, fit=fit) for fit in BoxFit}
+    assert isinstance(plans[BoxFit.TIGHT].builder, Grid)
+    assert plans[BoxFit.TIGHT].recentre_epsilon is None
+    assert not isinstance(plans[BoxFit.UNKNOWN].builder, Grid)
+    assert not isinstance(plans[BoxFit.LOOSE].builder, Grid)
+    strong = paid_for(1.1 * settings.COUNTS_SIGNAL, k, d)
+    assert isinstance(make_plan(Epsilon.of(1.0), strong, k, d, fit=BoxFit.TIGHT).builder, Tree)
+
+
+def test_in_a_box_that_fits_a_few_clusters_are_told_apart_by_a_tree_in_any_number_of_features():
+    for d in (16, 26, 27, 60, 100):
+        few, many = (
+            make_plan(Epsilon.of(1.0), 1000.0 * d, k, d, fit=BoxFit.TIGHT).builder
+            for k in (settings.FEW_CLUSTERS, settings.FEW_CLUSTERS + 1)
+        )
+        assert isinstance(few, Tree)
+        assert isinstance(many, Hyperplanes if d >= 27 else Tree)
+        assert isinstance(make_plan(Epsilon.of(1.0), 1000.0 * d, 3, d).builder, Hyperplanes)
+
+
+def test_in_a_box_that_is_too_wide_all_of_a_weak_signal_is_for_where_the_records_are():
+    """N·ε between what two steps need and what a tree needs, in too many clusters for counts."""
+    k, d = 20, 10
+    signal = (settings.TWO_STEPS_SIGNAL + settings.ONE_MEAN_SIGNAL) / 2
+    plans = {fit: make_plan(Epsilon.of(1.0), signal * d, k, d, fit=fit) for fit in BoxFit}
+    assert isinstance(plans[BoxFit.LOOSE].builder, Hyperplanes)
+    assert plans[BoxFit.LOOSE].recentre_epsilon is None
+    assert isinstance(plans[BoxFit.UNKNOWN].builder, Tree)
+    for wrong in (0.9 * settings.TWO_STEPS_SIGNAL, 1.1 * settings.ONE_MEAN_SIGNAL):
+        assert isinstance(make_plan(Epsilon.of(1.0), wrong * d, k, d, fit=BoxFit.LOOSE).builder, Tree)
+
+
+def test_hyperplanes_know_whether_the_box_fits():
+    for fit, n in itertools.product(BoxFit, (3000.0, 30_000.0)):
+        builder = make_plan(Epsilon.of(1.0), n, 20, 40, fit=fit).builder
+        assert isinstance(builder, Hyperplanes)
+        assert builder.tight == (fit is BoxFit.TIGHT)
 
 
 def test_many_features_with_a_weak_signal_pay_for_their_means_at_once():
@@ -97,7 +155,7 @@ def test_a_weak_signal_on_a_tree_leaves_a_place_for_the_mean_of_all():
 
 
 def test_leaves_are_only_counted_where_a_mean_would_be_noise():
-    """The mean of 150 records in 27 features is off by 0.11 half sides at 1, and by 1.1 at 0.1: 0.3 is the limit."""
+    """The mean of 150 records in 27 features is off by 0.11 half sides at 1, by 1.1 at 0.1: the limit lies between."""
     weak, strong = (make_plan(Epsilon.of(epsilon), 150.0, 3, 27).builder for epsilon in (0.1, 1.0))
     assert (weak.offsets, isinstance(strong, Hyperplanes)) == (False, True)
     weak, strong = (make_plan(Epsilon.of(epsilon), 150.0, 10, 10).builder for epsilon in (0.1, 1.0))

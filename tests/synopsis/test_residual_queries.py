@@ -104,6 +104,15 @@ def residual_sizes(rng, box):
     return ResidualSizes(centroids_in(rng, box, int(rng.integers(1, 7))), box.unit_box / 2, RADIUS_EDGES)
 
 
+def near_a_mean(rng, box):
+    """Two bins around one place: near it, and farther away."""
+    reach = float(rng.choice([2.0**-20, 0.1, 0.5, 3.0]))
+    return ResidualSizes(centroids_in(rng, box, 1), box.unit_box / 2, np.array([0.0, reach]))
+
+
+SIZES = [residual_sizes, near_a_mean]
+
+
 def part_of(rng, box):
     """A part of the box, in its unit coordinates; no side of it is longer."""
     corners = np.sort(rng.random((2, box.n_features)), axis=0) * box.unit_box
@@ -165,7 +174,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES)
 def test_no_record_adds_more_than_the_sensitivity_to_one_row_and_nothing_to_others(name, box):
-    """35 · 70 · 6 boxes · 11 queries = 161 700 neighbouring pairs, exactly; `residual_sizes` adds 14 700 below."""
+    """35 · 70 · 6 boxes · 11 queries = 161 700 neighbouring pairs, exactly; the two of `SIZES` add 29 400 below."""
     make, sensitivity = QUERIES[name]
     rng = np.random.default_rng([7, len(name), box.n_features])
     largest = 0
@@ -185,11 +194,12 @@ def test_no_record_adds_more_than_the_sensitivity_to_one_row_and_nothing_to_othe
         assert largest == sensitivity  # and it is reached, by sums as well
 
 
+@pytest.mark.parametrize("make", SIZES)
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES)
-def test_a_record_adds_one_count_per_feature_to_the_sizes_of_residuals(box):
+def test_a_record_adds_one_count_per_feature_to_the_sizes_of_residuals(box, make):
     rng = np.random.default_rng([8, box.n_features])
     for _ in range(ROUNDS):
-        query = residual_sizes(rng, box)
+        query = make(rng, box)
         points = hard_points(rng, EACH, box)
         whole = table_of(query, points)
         for i in range(EACH):
@@ -198,7 +208,7 @@ def test_a_record_adds_one_count_per_feature_to_the_sizes_of_residuals(box):
             assert change.sum() == box.n_features  # the sum of absolute changes: the sensitivity
 
 
-@pytest.mark.parametrize("make", [*(make for make, _ in QUERIES.values()), residual_sizes])
+@pytest.mark.parametrize("make", [*(make for make, _ in QUERIES.values()), *SIZES])
 def test_what_a_record_adds_does_not_depend_on_its_place_or_on_the_others(make):
     rng = np.random.default_rng(9)
     for box in BOXES.values():
@@ -215,7 +225,7 @@ def test_an_engine_asks_every_query_over_all_records_for_any_number_of_threads(n
     box = BOXES["unequal"]
     points = hard_points(rng, 333, box)
     engine = MemoryEngine.of_records(box.from_unit(points), box, n_threads=n_threads)
-    for make in (*(make for make, _ in QUERIES.values()), residual_sizes):
+    for make in (*(make for make, _ in QUERIES.values()), *SIZES):
         query = make(rng, box)
         assert np.array_equal(reveal(engine.answer(query), why="a test"), table_of(query, points))
 

@@ -36,6 +36,7 @@ def test_every_constant_has_a_unit_and_a_section_of_the_decision_that_explains_i
 def test_no_other_module_of_the_synopsis_has_constants():
     found = {path.name: set(constants(path)) - FORMATS for path in TABLE.parent.glob("*.py") if path != TABLE}
     assert {name: names for name, names in found.items() if names} == {
+        "box_fit.py": {"QUARTERS"},  # two of which are a half
         "method.py": {"UNIFORM"},  # a grid made of these constants
         "verify.py": {"TOLERANCE", "MAX_APART", "EDGE"},
         "zoom.py": {"SIDE"},  # what an entry of the ledger is called
