@@ -82,7 +82,7 @@ def test_all_of_epsilon_is_spent_in_one_of_five_orders_and_points_lie_in_the_box
     signal, wide = told * float(epsilon), np.count_nonzero(upper)
     two_steps = constants.TWO_STEPS_SIGNAL * wide <= signal < constants.MIN_MEANS_ZOOM * wide
     one = (fewer(k - spare, signal / wide) if spare else k) == 1
-    assert ("near" in steps) == (two_steps and (one or not tight))
+    assert ("near" in steps) == (two_steps and not tight)
     assert len(steps) <= 3 or not one
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.guarantee import Claim
+from dpkmeans.core.units import share_of
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.mechanisms import Laplace
 from dpkmeans.privacy.randomness import Randomness
@@ -113,9 +114,9 @@ class Hyperplanes:
         """
         d = max(int(np.count_nonzero(seen.bounds.unit_box)), 1)
         paid = total.value * float(epsilon)
-        ask = epsilon.share(min(settings.NEAR_SIGNAL / paid, settings.MAX_NEAR_SHARE))
-        two_steps = settings.TWO_STEPS_SIGNAL * d <= paid < settings.MIN_MEANS_ZOOM * d and ask.nano > 0
-        two_steps = two_steps and not (self.tight and k > 1)
+        part = min(settings.NEAR_SIGNAL / max(paid, 1e-9), settings.MAX_NEAR_SHARE)
+        two_steps = settings.TWO_STEPS_SIGNAL * d <= paid < settings.MIN_MEANS_ZOOM * d and not self.tight
+        two_steps = two_steps and bool(seen.bounds.unit_box.any()) and share_of(epsilon.nano, part) > 0
         if k == 1 and not two_steps:
             mean = noisy_mean(seen, epsilon, total, ledger=ledger, rng=rng)
             return FirstMean(mean, mean.place, Epsilon(0))
@@ -125,6 +126,7 @@ class Hyperplanes:
         mean, left = noisy_mean(seen, mean_epsilon, total, ledger=ledger, rng=rng), epsilon - mean_epsilon
         if not two_steps:
             return FirstMean(mean, None, left)
+        ask = epsilon.share(part)
         near, left = is_near(seen, mean, total.value, ask, ledger=ledger, rng=rng), left - ask
         if not near and k > 1:
             return FirstMean(mean, None, left)

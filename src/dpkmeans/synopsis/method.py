@@ -18,6 +18,7 @@ from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.exact import reveal
 from dpkmeans.core.guarantee import Claim, claim_of, guarantee_of
 from dpkmeans.core.release import Release
+from dpkmeans.core.units import share_of
 from dpkmeans.errors import WeakSignalWarning, warn
 from dpkmeans.methods.base import Outcome, make_release
 from dpkmeans.methods.loop.budgets import ScheduleInput, StepEpsilon, per_step
@@ -154,8 +155,8 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
     fit, features = BoxFit.UNKNOWN, np.arange(engine.n_features)
-    share = fit_share(n_records * float(before), k, d) if method.zoom else None
-    if share is not None and before.share(share).nano > 0:
+    share = fit_share(n_records * float(before), k, d) if method.zoom and method.builder is None else None
+    if share is not None and share_of(before.nano, share) > 0:
         fit = ask_fit(engine, n_records, before.share(share), ledger=ledger, rng=rng)
     if fit is BoxFit.TIGHT:  # features are only left out in a box that fits
         features = worth_their_noise(engine.bounds.unit_box, n_records * float(ledger.remaining), k)

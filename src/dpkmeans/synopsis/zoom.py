@@ -223,7 +223,8 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
 
 def asks_sides(budget: Budget, n_wide: int) -> bool:
     """Whether the signal is strong enough for a choice in every one of so many sides."""
-    return settings.SIDE_SIGNAL * n_wide <= settings.MAX_SIDE_SHARE * budget.n * float(budget.epsilon)
+    strong = settings.SIDE_SIGNAL * n_wide <= settings.MAX_SIDE_SHARE * budget.n * float(budget.epsilon)
+    return strong and n_wide not in settings.RECTANGLES
 
 
 def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
