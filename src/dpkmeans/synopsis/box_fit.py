@@ -41,8 +41,7 @@ def fit_share(paid: float, k: int, n_features: int) -> float | None:
     With few records it costs more, so it is only asked where the answer decides much.
     """
     if n_features < settings.MIN_TREE_FEATURES:
-        least, most = settings.RECTANGLE_FIT_SIGNAL
-        return settings.FIT_SIGNAL / paid if n_features and least <= paid < most else None
+        return None  # a zoom finds out by itself
     share = min(max(settings.FIT_SIGNAL / max(paid, 1e-9), settings.MIN_FIT_SHARE), settings.MAX_FIT_SHARE)
     much = (n_features < settings.MIN_HYPERPLANE_FEATURES and is_for_a_grid(paid, k, n_features)) or is_for_one_mean(
         paid, k, n_features

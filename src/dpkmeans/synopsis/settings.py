@@ -33,7 +33,6 @@ CLEARLY_FEWER = 0.5  # of the expected loss with all features; fewer are taken w
 FIT_SIGNAL = 12.0  # N·ε times the share of ε for the question, within the limits below: noise of 1/12 of the records
 LEAST_FIT_SIGNAL = 6.0  # of it; with a noisier answer nothing is asked
 MIN_FIT_SHARE, MAX_FIT_SHARE = 0.01, 0.1  # of ε
-RECTANGLE_FIT_SIGNAL = 130.0, 1200.0  # N·ε; up to 4 features: with less there is no zoom, with more it costs little
 USUAL_FIT_SHARE = 0.04  # of ε; more is only spent where the answer decides much
 MAX_FIT_SIDES = 8  # sides, the longest, of which halves are taken
 SIDES_PER_WHOLE = 4  # sides for each that may stay whole, but at least one

@@ -223,8 +223,7 @@ def records_in(table: Exact[IntArray], begin: IntArray, end: IntArray) -> Exact[
 
 def asks_sides(budget: Budget, n_wide: int) -> bool:
     """Whether the signal is strong enough for a choice in every one of so many sides."""
-    strong = settings.SIDE_SIGNAL * n_wide <= settings.MAX_SIDE_SHARE * budget.n * float(budget.epsilon)
-    return strong and n_wide not in settings.RECTANGLES
+    return settings.SIDE_SIGNAL * n_wide <= settings.MAX_SIDE_SHARE * budget.n * float(budget.epsilon)
 
 
 def _evened(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> View:
