@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synopsis.watching import Watching
 
 from dpkmeans.audit.hard_pairs import run_of
 from dpkmeans.audit.replay import replay
@@ -19,7 +20,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.engines.packing import grid_points
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness, SeededNoise
+from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.session import FitRequest
 from dpkmeans.synopsis import settings as constants
 from dpkmeans.synopsis.box_fit import (
@@ -141,18 +142,6 @@ def test_a_record_more_adds_0_or_1_to_the_answer_wherever_it_lies():
 
     one_record_more()
     assert seen == {0, 1}
-
-
-class Watching(SeededNoise):
-    """Seeded noise that remembers for which shape and scale it was asked."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.asked = []
-
-    def laplace(self, values, scale):
-        self.asked.append((values.shape, float(scale)))
-        return super().laplace(values, scale)
 
 
 @pytest.mark.parametrize("d", [5, 8, 40])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.synopsis.test_method import CountingEngine, blind, content
+from tests.synopsis.watching import Watching
 
 from dpkmeans.audit.hard_pairs import run_of
 from dpkmeans.audit.replay import replay
@@ -15,7 +16,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness, SeededNoise
+from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.session import FitRequest
 from dpkmeans.synopsis import settings as constants
 from dpkmeans.synopsis.hyperplanes import Hyperplanes, fewer
@@ -227,18 +228,6 @@ def test_most_values_must_be_near_and_not_only_some():
         rng = Randomness.with_seed(0)
         found = is_near(engine_of(X, box), first, float(n), Epsilon.of(5.0), ledger=Ledger(5.0), rng=rng)
         assert found == (part > constants.MIN_NEAR)
-
-
-class Watching(SeededNoise):
-    """Seeded noise that remembers for which shape and scale it was asked."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.asked = []
-
-    def laplace(self, values, scale):
-        self.asked.append((values.shape, float(scale)))
-        return super().laplace(values, scale)
 
 
 def test_the_noise_of_the_question_is_for_one_value_in_every_feature():
