@@ -16,7 +16,7 @@ from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
-from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.privacy.randomness import Randomness, SeededNoise
 from dpkmeans.session import FitRequest
 from dpkmeans.synopsis import settings as constants
 from dpkmeans.synopsis.hyperplanes import Hyperplanes, fewer
