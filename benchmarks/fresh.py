@@ -38,10 +38,7 @@ CHANCE = 0.05  # that equals differ so much: then a cell is clearly worse
 TOLERANCE = 1.02  # times the loss of the best rival: what counts as equally good
 DECIDED = 0.5  # of the cost of every rival in one run: more runs would not change who is better
 HOPELESS = 3.0  # times the cost of the best rival in one run: such a rival is left at that
-CLOSE = (
-    (3.0, 5),
-    (1.2, 15),
-)  # within so many times the cost of the best rival, either way: then so many times the runs,
+CLOSE = ((3.0, 5), (1.2, 15))  # times the cost of the best rival, either way, and how many times the runs within it,
 SMALL = 200_000  # numbers: for problems of up to so many
 REFERENCE_PASSES = 30  # of one run of Lloyd's algorithm, to state costs; who is better does not depend on it
 MIN_COST = 1e-9  # of the cost of one cluster; below it a ratio of costs says nothing

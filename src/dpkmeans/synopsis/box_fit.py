@@ -1,4 +1,4 @@
-"""Whether the public box fits the records: one number, asked before anything else. Proof: proofs/box_fit.md.
+"""Whether the public box fits the records: one number, asked before the plan is made. Proof: proofs/box_fit.md.
 
 In a box that is too wide, one with half of its sides holds nearly all records. In one that fits, with more than a few
 features, hardly any such box holds many. So the records outside the fullest box of half sides tell the two apart, and
