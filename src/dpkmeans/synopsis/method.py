@@ -38,7 +38,7 @@ from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
-from dpkmeans.synopsis.recentre import Recentred, extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import Recentred, deviation_of, extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -50,6 +50,7 @@ from dpkmeans.synopsis.settings import (
     ZONE_EPSILON,
 )
 from dpkmeans.synopsis.synopsis import Synopsis
+from dpkmeans.synopsis.tree import Tree
 from dpkmeans.synopsis.verify import make_certificate
 from dpkmeans.synopsis.view import View
 from dpkmeans.synopsis.weighted_points import Built, NoisyTotal, WeightedPoints
@@ -125,14 +126,26 @@ class SynopsisMethod:
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
     ) -> Recentred:
         """The private step, in the features that clusters are looked for in; the others stay where they are."""
-        assert plan.recentre_epsilon is not None
+        assert plan.recentre_epsilon is not None and plan.half is not None
         features = np.arange(engine.n_features) if plan.features is None else plan.features
         asked, fixed = Narrowed.of(engine, features), end.centroids[:, features]
+        least = 2 * MIN_RADIUS * (float(plan.half.max()) or 0.5)
         if plan.radius_epsilon is None:
-            radius = radius_of(points, end, plan.reach, plan.deviations, plan.min_radius)[:, features]
+            radius = radius_of(points, end, plan.reach, plan.deviations, least)[:, features]
         else:
-            n = float(points.weights.sum())
-            radius = learn_radius(asked, fixed, n, plan.radius_epsilon, plan.recentre_epsilon, ledger=ledger, rng=rng)
+            tree = isinstance(plan.builder, Tree)  # hyperplanes say where clusters are, but not how wide
+            scale = plan.deviations * deviation_of(points, end)[features] if tree else plan.half
+            radius = learn_radius(
+                asked,
+                fixed,
+                scale,
+                float(points.weights.sum()),
+                plan.radius_epsilon,
+                plan.recentre_epsilon,
+                ledger=ledger,
+                rng=rng,
+                least=least,
+            )
         moved = recentre(asked, fixed, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
         centroids, reach = end.centroids.copy(), np.zeros(end.centroids.shape)
         centroids[:, features], reach[:, features] = moved.centroids, radius
@@ -174,7 +187,7 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
         plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
-    plan = replace(plan, min_radius=MIN_RADIUS * view.bounds.longest_side, features=features if fewer else None)
+    plan = replace(plan, half=view.half, features=features if fewer else None)
     expect(plan.passes)
     built = plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng)
     return lift(built, features, engine.bounds.unit_box), plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpkmeans._typing import IntArray
+from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.box_fit import BoxFit, is_for_a_grid, is_for_one_mean
@@ -30,8 +30,8 @@ class Plan:
     recentre_epsilon: Epsilon | None
     radius_epsilon: Epsilon | None = None  # if the radius is learned from the records
     reach: float = settings.NARROW_REACH  # if it follows from the synopsis
-    deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well
-    min_radius: float = settings.MIN_RADIUS  # in unit coordinates
+    deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well, or in which it is learned
+    half: FloatArray | None = None  # sides, halved, of the part of the box that is looked at, in unit coordinates
     extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
     features: IntArray | None = None  # in which clusters are looked for; None for all
 
@@ -106,6 +106,7 @@ def make_plan(
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
-        return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
+        radius = last.share(settings.TREE_RADIUS_SHARE)
+        return Plan(Tree(), epsilon - last, last - radius, radius, deviations=settings.RADIUS_DEVIATIONS)
     deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else wider * settings.CLIP_DEVIATIONS
     return Plan(Grid(unit=settings.GRID_COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)

@@ -40,13 +40,23 @@ def radius_of(
     Deviations are those of the synopsis, per cluster and feature; the radius is at `least` this large.
     """
     k, d = end.centroids.shape
-    residuals = points.points - end.centroids[end.labels]
+    residuals = residuals_of(points, end)
     sizes = np.maximum(end.sizes, 1e-12)
     variance = np.stack(
         [np.bincount(end.labels, points.weights * residuals[:, j] ** 2, minlength=k) / sizes for j in range(d)], axis=1
     )
     nearest = np.minimum(gaps(end.centroids), 1.0)[:, None]
     return np.asarray(np.maximum(np.minimum(reach * nearest, deviations * np.sqrt(variance)), least))
+
+
+def residuals_of(points: WeightedPoints, end: FixedPoint) -> FloatArray:
+    """Of the points of a synopsis to their centroids, shape (m, d)."""
+    return np.asarray(points.points - end.centroids[end.labels])
+
+
+def deviation_of(points: WeightedPoints, end: FixedPoint) -> FloatArray:
+    """The standard deviation of the points of a synopsis around their centroids, in each feature, shape (d,)."""
+    return np.asarray(np.sqrt(np.average(residuals_of(points, end) ** 2, axis=0, weights=points.weights)))
 
 
 def gaps(centroids: FloatArray) -> FloatArray:
@@ -100,22 +110,25 @@ def extrapolate(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, sh
 def learn_radius(
     engine: Asked,
     centroids: FloatArray,
+    scale: FloatArray,
     n_records: float,
     epsilon: Epsilon,
     means_epsilon: Epsilon,
     *,
     ledger: Ledger,
     rng: Randomness,
+    least: float = MIN_RADIUS,
     label: str = "radius",
 ) -> FloatArray:
-    """One radius for all, shape (k, d), in proportion to the sides of the box, from a noisy histogram of residuals.
+    """One radius for all, shape (k, d), in proportion to a `scale` (d,), from a noisy histogram of residuals.
 
     It minimises what noise of `means_epsilon` and clipping do to a mean: (r·deviation·k/N)² + E[(|residual| - r)²+].
+    Radius and scale are at `least` this large, but for features without a width.
     """
-    half, k = engine.bounds.unit_box / 2, len(centroids)
-    d = max(int(np.count_nonzero(half)), 1)
+    scale, k = np.where(engine.bounds.unit_box > 0, np.maximum(scale, least), 0.0), len(centroids)
+    d = max(int(np.count_nonzero(scale)), 1)
     noisy = Laplace(epsilon).release(
-        engine.answer(ResidualSizes(centroids, half, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
+        engine.answer(ResidualSizes(centroids, scale, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
     )[0]
     mass = np.where(noisy > RADIUS_THRESHOLD * engine.n_features / float(epsilon), noisy, 0.0)
     edges = RADIUS_EDGES
@@ -124,4 +137,4 @@ def learn_radius(
     candidates = edges[1:]
     excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
     loss = (candidates * deviation) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
-    return np.asarray(np.tile(np.maximum(half * candidates[np.argmin(loss)], MIN_RADIUS), (k, 1)))
+    return np.asarray(np.tile(np.maximum(scale * candidates[np.argmin(loss)], least), (k, 1)))
