@@ -71,7 +71,8 @@ def test_at_most_ten_passes_are_planned_for_any_number_of_features(fit):
         )
         assert passes <= 10
         assert passes <= 8 or d > 15
-        assert passes <= 5 or d > 15 or (d >= 5 and fit is BoxFit.LOOSE)
+        learned = isinstance(plan.builder, Tree) and plan.radius_epsilon is not None
+        assert passes <= 5 + learned or d > 15 or (d >= 5 and fit is BoxFit.LOOSE)
 
 
 def paid_for(signal, k, d):
@@ -129,9 +130,20 @@ def test_many_features_with_a_weak_signal_pay_for_their_means_at_once():
 
 def test_residuals_are_clipped_closer_on_a_grid_while_noise_outweighs_clipping():
     weak, strong, stronger = (make_plan(Epsilon.of(1.0), n, 3, 2) for n in (1000.0, 10_000.0, 1e6))
-    assert weak.deviations < make_plan(Epsilon.of(1.0), 1000.0, 3, 7).deviations < strong.deviations
+    assert weak.deviations < settings.CLIP_DEVIATIONS < strong.deviations
     assert strong.deviations < stronger.deviations
     assert strong.reach < stronger.reach
+
+
+def test_on_a_tree_the_radius_is_learned_while_noise_outweighs_clipping():
+    k, d = 5, 7
+    limit = paid_for(settings.TREE_RADIUS_SIGNAL, k, d)
+    weak, strong = (make_plan(Epsilon.of(1.0), times * limit, k, d) for times in (0.9, 1.1))
+    assert isinstance(weak.builder, Tree)
+    assert isinstance(strong.builder, Tree)
+    assert weak.radius_epsilon is not None
+    assert strong.radius_epsilon is None
+    assert strong.recentre_epsilon == weak.recentre_epsilon + weak.radius_epsilon
 
 
 def test_a_tree_is_re_centred_only_where_each_feature_has_enough_signal():

@@ -7,10 +7,11 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
 from dpkmeans.engines.memory import MemoryEngine
+from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import to_fixed_point
-from dpkmeans.synopsis.recentre import extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import deviation_of, extrapolate, learn_radius, radius_of, recentre
 from dpkmeans.synopsis.settings import EXTRAPOLATION, MIN_RADIUS
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -100,6 +101,7 @@ def test_a_learned_radius_is_about_as_large_as_the_residuals(spread):
     radius = learn_radius(
         engine_of(X),
         np.full((1, 12), 0.5),
+        np.full(12, 0.5),
         5e4,
         Epsilon.of(0.5),
         Epsilon.of(0.5),
@@ -108,3 +110,55 @@ def test_a_learned_radius_is_about_as_large_as_the_residuals(spread):
     )
     assert spread < radius[0, 0] < 12 * spread
     assert [spend.label for spend in ledger.spends] == ["radius"]
+
+
+def test_a_learned_radius_is_in_proportion_to_its_scale_and_never_below_the_least():
+    X = 0.5 + np.array([0.01, 0.1, 0.0]) * np.random.default_rng(0).standard_normal((50_000, 3))
+    scale = np.array([0.04, 0.4, 0.0])
+    radius = learn_radius(
+        MemoryEngine.of_records(X, Bounds.of(([0, 0, 0.5], [1, 1, 0.5]), 3), n_threads=1),
+        np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]),
+        scale,
+        5e4,
+        Epsilon.of(0.5),
+        Epsilon.of(0.5),
+        ledger=Ledger(1.0),
+        rng=Randomness.with_seed(0),
+        least=0.005,
+    )
+    assert (radius[0] == radius[1]).all()
+    assert radius[0, 1] == pytest.approx(10 * radius[0, 0])
+    assert 0.01 < radius[0, 0] < 0.05
+    assert radius[0, 2] == 0.005
+
+
+def test_the_deviation_of_a_synopsis_is_that_of_its_points_around_their_centroids():
+    points = WeightedPoints(np.array([[0.0, 0.1], [0.2, 0.1], [0.8, 0.1]]), np.array([1.0, 1.0, 2.0]))
+    end = to_fixed_point(points, np.array([[0.1, 0.1], [0.8, 0.1]]))
+    assert np.allclose(deviation_of(points, end), [np.sqrt(0.5 * 0.1**2), 0.0])
+
+
+def test_clusters_that_are_tighter_than_the_leaves_of_a_tree_are_re_centred_within_a_small_radius():
+    """Leaves say where records are to about their own size; the records say how far they are from the centroids."""
+    X = corners(6, 20_000, 0.002)
+    release = make_method("synopsis").run(engine_of(X), 8, ledger=Ledger(0.2), rng=Randomness.with_seed(0))
+    assert [s.label for s in release.spends if s.label in ("radius", "re-centring")] == ["radius", "re-centring"]
+    certificate = release.certificate
+    points = WeightedPoints(certificate.points, certificate.weights)
+    spread = deviation_of(points, to_fixed_point(points, certificate.start))
+    assert (certificate.step.bound < 2.5 * spread).all()
+
+
+def test_hyperplanes_learn_the_radius_on_the_scale_of_the_box_that_a_zoom_has_found():
+    """In a box 64 times too wide, residuals are smaller than the smallest part of its sides that is told apart."""
+    X = corners(20, 20_000, 0.02) / 64
+    release = make_method("synopsis").run(engine_of(X), 8, ledger=Ledger(1.0), rng=Randomness.with_seed(0))
+    labels = [s.label for s in release.spends]
+    assert {"zoom: box", "signs: means", "radius"} <= set(labels)
+    assert release.certificate.step.bound.max() < 2.0**-9
+
+
+def corners(d: int, n: int, spread: float) -> np.ndarray:
+    """Eight clusters in the unit cube."""
+    rng = np.random.default_rng(1)
+    return np.clip(rng.random((8, d))[rng.integers(8, size=n)] + spread * rng.standard_normal((n, d)), 0, 1)

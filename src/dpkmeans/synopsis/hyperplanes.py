@@ -90,7 +90,15 @@ class Hyperplanes:
         end = to_fixed_point(guess, best_start(guess, more, rng.generator, settings.HYPERPLANE_RESTARTS))
 
         radius = learn_radius(
-            seen, end.centroids, box / 2, n, radius_epsilon, means_epsilon, ledger=ledger, rng=rng, label="signs: radius"
+            seen,
+            end.centroids,
+            box / 2,
+            n,
+            radius_epsilon,
+            means_epsilon,
+            ledger=ledger,
+            rng=rng,
+            label="signs: radius",
         )
         moved = recentre(seen, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
         weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)

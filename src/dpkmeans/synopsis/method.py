@@ -126,7 +126,8 @@ class SynopsisMethod:
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
     ) -> Recentred:
         """The private step, in the features that clusters are looked for in; the others stay where they are."""
-        assert plan.recentre_epsilon is not None and plan.half is not None
+        assert plan.recentre_epsilon is not None
+        assert plan.half is not None
         features = np.arange(engine.n_features) if plan.features is None else plan.features
         asked, fixed = Narrowed.of(engine, features), end.centroids[:, features]
         least = 2 * MIN_RADIUS * (float(plan.half.max()) or 0.5)

@@ -106,6 +106,8 @@ def make_plan(
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
+        if signal >= settings.TREE_RADIUS_SIGNAL * n_features:
+            return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
         radius = last.share(settings.TREE_RADIUS_SHARE)
         return Plan(Tree(), epsilon - last, last - radius, radius, deviations=settings.RADIUS_DEVIATIONS)
     deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else wider * settings.CLIP_DEVIATIONS
