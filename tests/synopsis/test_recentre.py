@@ -11,7 +11,7 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import to_fixed_point
-from dpkmeans.synopsis.recentre import deviation_of, extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import deviation_of, extrapolate, learn_radius, noise_of_means, radius_of, recentre
 from dpkmeans.synopsis.settings import EXTRAPOLATION, MIN_RADIUS
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -102,8 +102,7 @@ def test_a_learned_radius_is_about_as_large_as_the_residuals(spread):
         engine_of(X),
         np.full((1, 12), 0.5),
         np.full(12, 0.5),
-        5e4,
-        Epsilon.of(0.5),
+        noise_of_means(12, 1, 5e4, Epsilon.of(0.5)),
         Epsilon.of(0.5),
         ledger=ledger,
         rng=Randomness.with_seed(0),
@@ -112,24 +111,37 @@ def test_a_learned_radius_is_about_as_large_as_the_residuals(spread):
     assert [spend.label for spend in ledger.spends] == ["radius"]
 
 
-def test_a_learned_radius_is_in_proportion_to_its_scale_and_never_below_the_least():
+def test_a_learned_radius_is_in_proportion_to_its_scale():
     X = 0.5 + np.array([0.01, 0.1, 0.0]) * np.random.default_rng(0).standard_normal((50_000, 3))
-    scale = np.array([0.04, 0.4, 0.0])
     radius = learn_radius(
         MemoryEngine.of_records(X, Bounds.of(([0, 0, 0.5], [1, 1, 0.5]), 3), n_threads=1),
         np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]),
-        scale,
-        5e4,
-        Epsilon.of(0.5),
+        np.array([0.04, 0.4, 0.0]),
+        noise_of_means(2, 2, 5e4, Epsilon.of(0.5)),
         Epsilon.of(0.5),
         ledger=Ledger(1.0),
         rng=Randomness.with_seed(0),
-        least=0.005,
     )
     assert (radius[0] == radius[1]).all()
     assert radius[0, 1] == pytest.approx(10 * radius[0, 0])
     assert 0.01 < radius[0, 0] < 0.05
-    assert radius[0, 2] == 0.005
+    assert radius[0, 2] == 0.0
+
+
+def test_more_noise_makes_a_learned_radius_smaller():
+    radii = [
+        learn_radius(
+            engine_of(groups()),
+            np.array([[0.27, 0.22], [0.72, 0.78]]),
+            np.full(2, 0.5),
+            noise,
+            Epsilon.of(0.5),
+            ledger=Ledger(1.0),
+            rng=Randomness.with_seed(0),
+        )[0, 0]
+        for noise in (0.001, 0.3)
+    ]
+    assert radii[1] < radii[0]
 
 
 def test_the_deviation_of_a_synopsis_is_that_of_its_points_around_their_centroids():

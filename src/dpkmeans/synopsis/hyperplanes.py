@@ -25,7 +25,7 @@ from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.hyperplane_cells import Sides, Spread
 from dpkmeans.synopsis.kmeans import best_start, to_fixed_point, with_mean
 from dpkmeans.synopsis.one_mean import is_near, noisy_mean, second_mean
-from dpkmeans.synopsis.recentre import learn_radius, recentre
+from dpkmeans.synopsis.recentre import learn_radius, noise_of_means, recentre
 from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree import cube_variance, mean_deviation
 from dpkmeans.synopsis.view import Asked, NoisyMean, View
@@ -89,17 +89,11 @@ class Hyperplanes:
         more = min(more, len(np.unique(points, axis=0)))
         end = to_fixed_point(guess, best_start(guess, more, rng.generator, settings.HYPERPLANE_RESTARTS))
 
+        noise = noise_of_means(d, len(end.centroids), n, means_epsilon)
         radius = learn_radius(
-            seen,
-            end.centroids,
-            box / 2,
-            n,
-            radius_epsilon,
-            means_epsilon,
-            ledger=ledger,
-            rng=rng,
-            label="signs: radius",
+            seen, end.centroids, box / 2, noise, radius_epsilon, ledger=ledger, rng=rng, label="signs: radius"
         )
+        radius = np.maximum(radius, settings.MIN_RADIUS)
         moved = recentre(seen, end.centroids, radius, means_epsilon, ledger=ledger, rng=rng, label="signs: means")
         weights = _stand_out(moved.sizes, k, means_epsilon, seen.n_features)
         found = WeightedPoints.of(seen.place(moved.centroids), weights)

@@ -38,7 +38,15 @@ from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
-from dpkmeans.synopsis.recentre import Recentred, deviation_of, extrapolate, learn_radius, radius_of, recentre
+from dpkmeans.synopsis.recentre import (
+    Recentred,
+    deviation_of,
+    extrapolate,
+    learn_radius,
+    noise_of_means,
+    radius_of,
+    recentre,
+)
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -136,17 +144,11 @@ class SynopsisMethod:
         else:
             tree = isinstance(plan.builder, Tree)  # hyperplanes say where clusters are, but not how wide
             scale = plan.deviations * deviation_of(points, end)[features] if tree else plan.half
-            radius = learn_radius(
-                asked,
-                fixed,
-                scale,
-                float(points.weights.sum()),
-                plan.radius_epsilon,
-                plan.recentre_epsilon,
-                ledger=ledger,
-                rng=rng,
-                least=least,
-            )
+            d, n = int(np.count_nonzero(asked.bounds.unit_box)), float(points.weights.sum())
+            noise = noise_of_means(max(d, 1), len(fixed), n, plan.recentre_epsilon)
+            scale = np.where(asked.bounds.unit_box > 0, np.maximum(scale, least), 0.0)
+            radius = learn_radius(asked, fixed, scale, noise, plan.radius_epsilon, ledger=ledger, rng=rng)
+            radius = np.maximum(radius, least)
         moved = recentre(asked, fixed, radius, plan.recentre_epsilon, ledger=ledger, rng=rng)
         centroids, reach = end.centroids.copy(), np.zeros(end.centroids.shape)
         centroids[:, features], reach[:, features] = moved.centroids, radius

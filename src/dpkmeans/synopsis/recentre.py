@@ -6,6 +6,7 @@ The next Lloyd step is extrapolated from the synopsis: post-processing, no spend
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,34 +108,33 @@ def extrapolate(points: WeightedPoints, fixed: FloatArray, moved: FloatArray, sh
     return moved + share * (means(points, moved) - fixed)
 
 
+def noise_of_means(n_features: int, k: int, n_records: float, epsilon: Epsilon) -> float:
+    """The deviation of the noisy mean of one of k equal clusters, in radii, if all means together cost `epsilon`."""
+    return math.sqrt(cube_variance(n_features)) / float(epsilon) * k / n_records
+
+
 def learn_radius(
     engine: Asked,
     centroids: FloatArray,
     scale: FloatArray,
-    n_records: float,
+    noise: float,
     epsilon: Epsilon,
-    means_epsilon: Epsilon,
     *,
     ledger: Ledger,
     rng: Randomness,
-    least: float = MIN_RADIUS,
     label: str = "radius",
 ) -> FloatArray:
     """One radius for all, shape (k, d), in proportion to a `scale` (d,), from a noisy histogram of residuals.
 
-    It minimises what noise of `means_epsilon` and clipping do to a mean: (r·deviation·k/N)² + E[(|residual| - r)²+].
-    Radius and scale are at `least` this large, but for features without a width.
+    It minimises what `noise`, in radii, and clipping do to a mean: (r·noise)² + E[(|residual| - r)²+].
     """
-    scale, k = np.where(engine.bounds.unit_box > 0, np.maximum(scale, least), 0.0), len(centroids)
-    d = max(int(np.count_nonzero(scale)), 1)
     noisy = Laplace(epsilon).release(
         engine.answer(ResidualSizes(centroids, scale, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
     )[0]
     mass = np.where(noisy > RADIUS_THRESHOLD * engine.n_features / float(epsilon), noisy, 0.0)
     edges = RADIUS_EDGES
     middles = np.concatenate([[edges[1] / 2], np.sqrt(edges[1:-1] * edges[2:]), [edges[-1]]])
-    deviation = np.sqrt(cube_variance(d)) / float(means_epsilon) * k / n_records
     candidates = edges[1:]
     excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
-    loss = (candidates * deviation) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
-    return np.asarray(np.tile(np.maximum(scale * candidates[np.argmin(loss)], least), (k, 1)))
+    loss = (candidates * noise) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
+    return np.asarray(np.tile(scale * candidates[np.argmin(loss)], (len(centroids), 1)))
