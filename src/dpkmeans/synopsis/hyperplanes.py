@@ -28,7 +28,7 @@ from dpkmeans.synopsis.one_mean import is_near, noisy_mean, second_mean
 from dpkmeans.synopsis.recentre import learn_radius, noise_of_means, recentre
 from dpkmeans.synopsis.residual_queries import UNIT
 from dpkmeans.synopsis.tree import cube_variance, mean_deviation
-from dpkmeans.synopsis.view import Asked, NoisyMean, View
+from dpkmeans.synopsis.view import Asked, NoisyMean, SqueezedView, View
 from dpkmeans.synopsis.weighted_points import Built, Near, NoisyTotal, WeightedPoints
 
 
@@ -56,11 +56,13 @@ class Hyperplanes:
         """Means of somewhat more than k clusters in the engine's unit coordinates, weighted by their noisy counts."""
         n = total.value
         d = max(int(np.count_nonzero(view.half)), 1)
-        middle, left = self._known_middle(view), epsilon
-        paid = epsilon if middle is None or view.mean is None else epsilon + view.mean.epsilon
-        wanted_k, k = k, fewer(k - self.spare, n * float(paid) / d) if self.spare else k
         seen = view.squeezed()
-        if middle is None or k == 1:
+        known, left = self._known_middle(view, seen), epsilon
+        paid = epsilon if known is None else epsilon + known.epsilon
+        wanted_k, k = k, fewer(k - self.spare, n * float(paid) / d) if self.spare else k
+        if known is not None and k > 1:
+            middle, left = self._nearer(seen, known, epsilon, total, ledger=ledger, rng=rng)
+        else:
             first = self._first_mean(seen, k, epsilon, total, ledger=ledger, rng=rng)
             if first.all_there_is is not None:
                 mean = WeightedPoints(seen.place(first.all_there_is[None, :]), np.array([n]))
@@ -100,12 +102,34 @@ class Hyperplanes:
         near = _near(view, d, n * float(means_epsilon) / k)
         return Built(with_mean(found) if len(found.points) < wanted_k else found, signal=k, near=near)
 
-    def _known_middle(self, view: View) -> FloatArray | None:
+    def _known_middle(self, view: View, seen: SqueezedView) -> NoisyMean | None:
         """The mean that a zoom has released already, in coordinates of the squeezed view, if it is good enough."""
-        wide = view.half > 0
-        if view.mean is None or np.mean(view.mean.deviation[wide] / view.half[wide]) > settings.MAX_MIDDLE_DEVIATION:
+        mean, wide = view.mean, view.half > 0
+        if mean is None or np.mean(mean.deviation[wide] / view.half[wide]) > settings.MAX_MIDDLE_DEVIATION:
             return None
-        return view.squeezed().into(view.mean.place)
+        return NoisyMean(seen.into(mean.place), mean.deviation / seen.unit, mean.epsilon)
+
+    def _nearer(
+        self,
+        seen: SqueezedView,
+        mean: NoisyMean,
+        epsilon: Epsilon,
+        total: NoisyTotal,
+        *,
+        ledger: Ledger,
+        rng: Randomness,
+    ) -> tuple[FloatArray, Epsilon]:
+        """The mean of a zoom, (d,), and what is left of ε; once more with a small radius if records lie close to it.
+
+        Where sides are loose by different factors, no box that shrinks them alike comes close to the records.
+        """
+        part = min(settings.NEAR_SIGNAL / max(total.value * float(epsilon), 1e-9), settings.MAX_NEAR_SHARE)
+        if self.tight or share_of(epsilon.nano, part) == 0:
+            return mean.place, epsilon
+        ask, again = epsilon.share(part), epsilon.share(self.middle_share)
+        if not is_near(seen, mean, total.value, ask, ledger=ledger, rng=rng):
+            return mean.place, epsilon - ask
+        return second_mean(seen, mean, True, again, total, ledger=ledger, rng=rng), epsilon - ask - again
 
     def _first_mean(
         self, seen: Asked, k: int, epsilon: Epsilon, total: NoisyTotal, *, ledger: Ledger, rng: Randomness

@@ -18,7 +18,7 @@ from dpkmeans.privacy.mechanisms import Laplace, LInfLaplace
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import FixedPoint, means
 from dpkmeans.synopsis.residual_queries import UNIT, Residuals, ResidualSizes
-from dpkmeans.synopsis.settings import MIN_RADIUS, RADIUS_EDGES, RADIUS_THRESHOLD, SHRINK, TRUSTED_DEVIATIONS
+from dpkmeans.synopsis.settings import CLIPPING, MIN_RADIUS, RADIUS_EDGES, RADIUS_THRESHOLD, SHRINK, TRUSTED_DEVIATIONS
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.synopsis.weighted_points import WeightedPoints
@@ -126,7 +126,8 @@ def learn_radius(
 ) -> FloatArray:
     """One radius for all, shape (k, d), in proportion to a `scale` (d,), from a noisy histogram of residuals.
 
-    It minimises what `noise`, in radii, and clipping do to a mean: (r·noise)² + E[(|residual| - r)²+].
+    It minimises what `noise`, in radii, and clipping do to a mean: (r·noise)² + 3·E[(|residual| - r)+]², where the mean
+    of what is clipped off, in one direction, is the most that clipping can move it.
     """
     noisy = Laplace(epsilon).release(
         engine.answer(ResidualSizes(centroids, scale, RADIUS_EDGES)), ledger=ledger, rng=rng, label=label
@@ -135,6 +136,7 @@ def learn_radius(
     edges = RADIUS_EDGES
     middles = np.concatenate([[edges[1] / 2], np.sqrt(edges[1:-1] * edges[2:]), [edges[-1]]])
     candidates = edges[1:]
-    excess = np.maximum(middles[None, :] - candidates[:, None], 0.0) ** 2
-    loss = (candidates * noise) ** 2 + (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
+    excess = np.maximum(middles[None, :] - candidates[:, None], 0.0)
+    clipped = (excess * mass).sum(axis=1) / max(mass.sum(), 1.0)
+    loss = (candidates * noise) ** 2 + CLIPPING * clipped**2
     return np.asarray(np.tile(scale * candidates[np.argmin(loss)], (len(centroids), 1)))

@@ -157,6 +157,11 @@ class SqueezedView:
         """Number of features."""
         return self.bounds.n_features
 
+    @property
+    def unit(self) -> float:
+        """A length of 1 in these coordinates, in unit coordinates of the engine's box, but for the border."""
+        return 1.0 if self.squeeze is None else self.squeeze.longest
+
     def answer(self, query: Query) -> Exact[IntArray]:
         """The query's table in these coordinates."""
         return self.engine.answer(query if self.squeeze is None else MovedQuery(query, self.squeeze.move))
