@@ -3,7 +3,8 @@
 A box with many features cannot even be halved once along each of them. But m public random directions, and on which
 side of m hyperplanes through the middle of the records each one lies, tell well-separated clusters apart at any
 dimension, and a record is in one of the 2^m cells. Five passes: middle, spread, sides, radius, means; one fewer where a
-zoom has released the middle, one more where a question is asked first: whether the records lie close to it.
+zoom has released the middle. Where the box may be too wide, one more asks whether the records lie close to the middle;
+if so, it is asked for once more.
 """
 
 from __future__ import annotations
