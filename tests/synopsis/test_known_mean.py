@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.synopsis.test_method import CountingEngine, blind, content
-from tests.synopsis.test_one_mean import Blind
+from tests.synopsis.test_one_mean import DIFFERENT, questions
 
 from dpkmeans.audit.hard_pairs import run_of
 from dpkmeans.audit.replay import replay
@@ -17,7 +16,6 @@ from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.registry import make_method
-from dpkmeans.privacy import mechanisms
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.session import FitRequest
@@ -87,27 +85,16 @@ def test_the_mean_is_asked_for_again_where_records_lie_close_to_it_and_only_ther
         assert [built(2000, view, 3, Epsilon.of(10.0), seed=s)[1] for s in range(10)].count(wanted) >= 9
 
 
-def test_what_is_asked_later_is_made_of_released_values_alone(monkeypatch):
+@pytest.mark.parametrize(("number", "steps"), [(10**7, 6), (0, 5)])
+def test_what_is_asked_after_a_zoom_is_made_of_released_values_alone(number, steps, monkeypatch):
     """With the same released answers the questions are the same, whatever the records are."""
-    for number, steps in ((10**7, 6), (0, 5)):
-        asked = []
-        for X in (np.random.default_rng(1).random((500, D)), np.full((3, D), 0.9)):
-            seen = []
 
-            class Watching(CountingEngine):
-                def answer(self, query, seen=seen):
-                    seen.append((type(query).__name__, content(query)))
-                    return self._engine.answer(query)
+    def zoomed(engine):
+        return seen_by_a_zoom(engine, 0.3, 0.5, 0.05)
 
-            rng = Randomness(np.random.default_rng(0), Blind(0, number))
-            total = NoisyTotal(500.0, 0.0)
-            with monkeypatch.context() as patch:
-                patch.setattr(mechanisms.LInfLaplace, "release", blind(mechanisms.LInfLaplace.release))
-                view = seen_by_a_zoom(Watching(engine_of(X)), 0.3, 0.5, 0.05)
-                Hyperplanes().build(view, 4, Epsilon.of(2.0), total, ledger=Ledger(2.0), rng=rng)
-            asked.append(seen)
-        assert len(asked[0]) == steps
-        assert asked[0] == asked[1]
+    asked = [questions(X, number, zoomed, 4, 2.0, monkeypatch) for X in DIFFERENT]
+    assert len(asked[0]) == steps
+    assert asked[0] == asked[1]
 
 
 def uneven(n: int, d: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

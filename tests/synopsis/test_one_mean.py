@@ -111,26 +111,31 @@ class Blind(SeededNoise):
         return super().laplace(np.zeros_like(values) + self.number, scale)
 
 
+def questions(X, number, view_of, k, epsilon, monkeypatch):
+    """What hyperplanes ask where every released answer is the same `number`: names of queries, and what they hold."""
+    seen = []
+
+    class Watching(CountingEngine):
+        def answer(self, query):
+            seen.append((type(query).__name__, content(query)))
+            return self._engine.answer(query)
+
+    rng = Randomness(np.random.default_rng(0), Blind(0, number))
+    total, budget = NoisyTotal(500.0, 0.0), Epsilon.of(epsilon)
+    with monkeypatch.context() as patch:
+        patch.setattr(mechanisms.LInfLaplace, "release", blind(mechanisms.LInfLaplace.release))
+        view = view_of(Watching(engine_of(X)))
+        Hyperplanes().build(view, k, budget, total, ledger=Ledger(float(budget)), rng=rng)
+    return seen
+
+
+DIFFERENT = (np.random.default_rng(1).random((500, D)), np.full((3, D), 0.9))
+
+
 @pytest.mark.parametrize(("number", "k", "steps"), [(10**7, 1, 3), (10**7, 4, 3), (0, 1, 3), (0, 4, 6)])
 def test_what_is_asked_later_is_made_of_released_values_alone(number, k, steps, monkeypatch):
     """With the same released answers the questions are the same, whatever the records are: near, or not near."""
-    asked = []
-    for X in (np.random.default_rng(1).random((500, D)), np.full((3, D), 0.9)):
-        seen = []
-
-        class Watching(CountingEngine):
-            def answer(self, query, seen=seen):
-                seen.append((type(query).__name__, content(query)))
-                return self._engine.answer(query)
-
-        rng = Randomness(np.random.default_rng(0), Blind(0, number))
-        epsilon = Epsilon.of(TWO_STEPS * D / 500)
-        total = NoisyTotal(500.0, 0.0)
-        with monkeypatch.context() as patch:
-            patch.setattr(mechanisms.LInfLaplace, "release", blind(mechanisms.LInfLaplace.release))
-            view = View.of(Watching(engine_of(X)))
-            Hyperplanes().build(view, k, epsilon, total, ledger=Ledger(float(epsilon)), rng=rng)
-        asked.append(seen)
+    asked = [questions(X, number, View.of, k, TWO_STEPS * D / 500, monkeypatch) for X in DIFFERENT]
     assert len(asked[0]) == steps
     assert [name for name, _ in asked[0][:2]] == ["Residuals", "ResidualSizes"]
     assert asked[0] == asked[1]
