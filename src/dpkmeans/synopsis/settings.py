@@ -123,7 +123,7 @@ RADIUS_DEVIATIONS = 4.0  # standard deviations of the synopsis: the scale on whi
 MIN_RADIUS = 2.0**-10  # of the unit box
 SHRINK = 0.5  # of noise/move², by which a move is shrunk; James and Stein have (d - 2)/d
 TRUSTED_DEVIATIONS = 1.0  # standard deviations of the noise; a cluster with a smaller count does not move
-RADIUS_EDGES = np.array([0.0, *(math.sqrt(math.ldexp(1.0, e)) for e in range(-14, 3))])  # half sides; 0, 2^-7, ..., 2
+RADIUS_EDGES = np.array([0.0, *(math.sqrt(math.ldexp(1.0, e)) for e in range(-14, 3))])  # of its scale; 0, 2^-7, ..., 2
 RADIUS_THRESHOLD = 3.0  # noise scales; a smaller bin counts as empty (1.5 and 5 were worse on 113 cells)
 CLIPPING = 3.0  # weight of clipping against noise in a learned radius (1 and 8 were worse on 113 cells)
 
