@@ -113,16 +113,16 @@ def choose(problems: int, fits: int) -> None:
                 z = np.abs(c - means) / np.maximum(half, 1e-12)
                 needed.append(z[~np.isnan(z)])
                 size_needed.append(np.abs(n - sizes) / np.maximum(size_half, 1e-12))
-            kind = str(release.parameters["synopsis"]), release.certificate.step is not None
+            kind = str(release.parameters["synopsis"]), release.certificate.correction is not None
             both = np.concatenate(needed), np.concatenate(size_needed)
             row = *(float((z <= 1).mean()) for z in both), *(float(np.quantile(z, 0.95)) for z in both)
             found.setdefault(kind, []).append(row)
             shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}, epsilon {epsilon:g}"
-            print(f"  {w.name}: {shape}, {kind[0]}{', re-centred' * kind[1]}: " + " ".join(f"{x:.2f}" for x in row))
+            print(f"  {w.name}: {shape}, {kind[0]}{', corrected' * kind[1]}: " + " ".join(f"{x:.2f}" for x in row))
     for kind, rows in sorted(found.items()):
         cells, low = np.array(rows), (np.array(rows)[:, :2] < LEAST).mean(axis=0)
         print(
-            f"{kind[0]}{', re-centred' * kind[1]}: {len(cells)} cells; coordinates and sizes: mean coverage "
+            f"{kind[0]}{', corrected' * kind[1]}: {len(cells)} cells; coordinates and sizes: mean coverage "
             f"{cells[:, 0].mean():.3f} and {cells[:, 1].mean():.3f}, below {LEAST} in {low[0]:.0%} and {low[1]:.0%}; "
             f"needed, of the margins: {np.median(cells[:, 2]):.2f} and {np.median(cells[:, 3]):.2f} in the median"
         )

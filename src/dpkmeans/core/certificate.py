@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from dpkmeans._typing import FloatArray
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
 class RecentringStep:
-    """The private step after the fixed point: where it led (k, d), and how far it could lead at most (k, d).
+    """A private step after the fixed point: where it led (k, d), and how far it could lead at most (k, d).
 
-    `extrapolation` is the share, from 0 to 1, of the next Lloyd step on the synopsis that the release adds to it.
+    `extrapolation` is the share, from 0 to 1, of the next Lloyd step on the synopsis that the release adds to it. It is
+    0, but in releases of earlier versions.
     """
 
     moved_to: FloatArray
@@ -22,11 +23,24 @@ class RecentringStep:
 
 
 @dataclass(frozen=True, eq=False)
+class Correction:
+    """One private step on the records, before k-means began, that moved the points of the synopsis.
+
+    It asked about the cells of `centroids` (m, d), and found noisy means (m, d), no farther away than `bound` (m, d).
+    """
+
+    centroids: FloatArray
+    means: FloatArray
+    bound: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
-    """The synopsis, the start and the fixed point of k-means on it, the cost of every pass, and the private step.
+    """The synopsis, the start and the fixed point of k-means on it, and the cost of every pass.
 
     Public, and in unit coordinates of the bounds. `points` (m, d) and `weights` (m,) are the synopsis; `start`,
     `lloyd_start` (None if it is `start`) and `fixed_point` are (k, d); `sizes` (k,) are the weights of the clusters.
+    `correction` is the private step that is contained in the synopsis, and `step` one that followed the fixed point.
     `apart` says how far equal centroids were moved apart; usually 0. `dpkmeans.synopsis.verify` checks it.
     """
 
@@ -40,6 +54,7 @@ class Certificate:
     lloyd_costs: tuple[float, ...]
     step: RecentringStep | None
     apart: float
+    correction: Correction | None = None
     version: int = VERSION
 
     @property

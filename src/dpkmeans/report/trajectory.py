@@ -87,6 +87,8 @@ def _of_certificate(release: Release, certificate: Certificate) -> list[Animatio
         frames.append(AnimationFrame(f"Pass {t} of {passes} of Lloyd's algorithm", box.from_unit(centroids)))
     if certificate.step is None:
         return [*frames, AnimationFrame("Fixed point", release.centroids)]
+    if certificate.step.extrapolation == 0:
+        return [*frames, AnimationFrame("Released centroids, after one private step on the records", release.centroids)]
     frames.append(AnimationFrame("One private step on the records", box.from_unit(certificate.step.moved_to)))
     return [*frames, AnimationFrame("Released centroids: the next step is extrapolated", release.centroids)]
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.ball import Ball
 from dpkmeans.core.bounds import Bounds
-from dpkmeans.core.certificate import VERSION, Certificate, RecentringStep
+from dpkmeans.core.certificate import VERSION, Certificate, Correction, RecentringStep
 from dpkmeans.core.cost import Cost, Promised
 from dpkmeans.core.epsilon import Epsilon, Spend
 from dpkmeans.core.guarantee import Guarantee, as_label
@@ -173,11 +173,14 @@ def decode_schema(plain: Any, bounds: Bounds, names: tuple[str, ...] | None) -> 
 
 def encode_certificate(certificate: Certificate) -> dict[str, Any]:
     """A certificate as nested lists of numbers."""
-    lloyd_start, step = certificate.lloyd_start, certificate.step
+    lloyd_start, correction, step = certificate.lloyd_start, certificate.correction, certificate.step
     return {
         "version": certificate.version,
         "points": certificate.points.tolist(),
         "weights": certificate.weights.tolist(),
+        "asked": None if correction is None else correction.centroids.tolist(),
+        "found": None if correction is None else correction.means.tolist(),
+        "found_bound": None if correction is None else correction.bound.tolist(),
         "start": certificate.start.tolist(),
         "lloyd_start": None if lloyd_start is None else lloyd_start.tolist(),
         "fixed_point": certificate.fixed_point.tolist(),
@@ -193,11 +196,17 @@ def encode_certificate(certificate: Certificate) -> dict[str, Any]:
 
 def decode_certificate(plain: dict[str, Any], bounds: Bounds, n_clusters: int) -> Certificate:
     """A certificate out of a file, with the shapes of `bounds` and `n_clusters`: compiled loops check no shapes."""
-    if not 1 <= read_int(plain.get("version", 1)) <= VERSION:
+    version = read_int(plain.get("version", 1))
+    if not 1 <= version <= VERSION:
         raise ValueError("a certificate of a newer version")
     shape = n_clusters, bounds.n_features
     points, weights = decode_points(plain, bounds)
-    step = None
+    correction, step = None, None
+    if version > 1 and plain["found"] is not None:
+        cells = len(plain["found"]), bounds.n_features
+        correction = Correction(*(read_matrix(plain[name], cells) for name in ("asked", "found", "found_bound")))
+        if cells[0] == 0 or (correction.bound < 0).any():
+            raise ValueError("a correction that no fit makes")
     if plain["move_bound"] is not None:
         moved_to, bound = read_matrix(plain["moved_to"], shape), read_matrix(plain["move_bound"], shape)
         step = RecentringStep(moved_to, bound, read_float(plain["follow"]))
@@ -214,6 +223,8 @@ def decode_certificate(plain: dict[str, Any], bounds: Bounds, n_clusters: int) -
         lloyd_costs=tuple(map(read_float, plain["lloyd_costs"])),
         step=step,
         apart=read_float(plain["apart"]),
+        correction=correction,
+        version=version,
     )
     if len(certificate.sizes) != n_clusters or len(certificate.lloyd_costs) < 2:
         raise ValueError("sizes or costs that no fit has")

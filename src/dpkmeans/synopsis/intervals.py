@@ -1,9 +1,10 @@
 """How far a released centroid may lie from the exact mean of its cell: the method again, on the released synopsis.
 
 The synopsis stands for the records, and noise of the known laws is drawn anew: on the weights and places of its points,
-then, after Lloyd's algorithm, in the re-centring step. What that leaves between the centroids and the means of their
-cells, together with what the release shows of the gap between synopsis and records, is a scale; how many scales hold
-95 % was chosen on random problems (docs/uncertainty.md). Post-processing: no record is looked at, and nothing is spent.
+or, where a step on the records corrected them, on what that step found in each cell. What that leaves between the
+centroids and the means of their cells, together with what the release shows of the gap between synopsis and records, is
+a scale; how many scales hold 95 % was chosen on random problems (docs/uncertainty.md). Post-processing: no record is
+looked at, and nothing is spent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpkmeans._typing import FloatArray, IntArray
-from dpkmeans.core.certificate import RecentringStep
+from dpkmeans.core.certificate import Correction, RecentringStep
 from dpkmeans.core.intervals import Intervals, around, by_deviations, quantile
 from dpkmeans.core.release import Release
 from dpkmeans.errors import MethodError
@@ -32,7 +33,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     found = by_deviations(release, level)
     if found is not None:
         return found
-    measured = release.parameters.get("synopsis") in settings.INTERVAL_STEP_FACTORS
+    measured = release.parameters.get("synopsis") in settings.INTERVAL_CORRECTED_FACTORS
     if release.certificate is None or release.sizes is None or not measured:
         raise MethodError(
             f"a release of {release.method} does not say how far its noise reaches, so it has no intervals.",
@@ -61,6 +62,7 @@ class _Model:
     spacing: FloatArray  # (m, 1) or (m, d): how far apart places are in which a point may lie
     fixed: FloatArray  # (k, d): where the step on the records began
     step: RecentringStep | None
+    correction: Correction | None
     step_epsilon: float
     released: FloatArray  # sizes (k,)
 
@@ -85,7 +87,7 @@ class _Model:
             spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(looked)
         if kind == "hyperplanes":  # points are noisy means of residuals, clipped to a radius
             radius = box * settings.INTERVAL_RADIUS
-            radius = radius if certificate.step is None else certificate.step.bound[0]
+            radius = radius if certificate.correction is None else certificate.correction.bound[0]
             spacing = radius * deviation / np.maximum(points.weights, 1.0)[:, None]
         unit_centroids = release.bounds.clip_unit(release.bounds.unit_of(release.centroids))
         return cls(
@@ -100,6 +102,7 @@ class _Model:
             spacing,
             certificate.fixed_point,
             certificate.step,
+            certificate.correction,
             per_record.get("re-centring", 1.0),
             np.asarray(release.sizes, np.float64),
         )
@@ -126,7 +129,7 @@ class _Model:
 
     def _repeat(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Centroids (k, d) and sizes (k,) of one more run on the synopsis."""
-        noisy = self._noisy(rng)
+        noisy = self._noisy(rng) if self.correction is None else self._found_again(self.correction, rng)
         fixed = self.centroids
         for _ in range(settings.INTERVAL_PASSES):
             before, fixed = fixed, means(noisy, fixed)
@@ -157,12 +160,38 @@ class _Model:
             offsets = rng.uniform(-0.5, 0.5, places.shape) * self.spacing
         return WeightedPoints(np.clip(places + offsets, 0.0, self.box), noisy)
 
+    def _found_again(self, correction: Correction, rng: np.random.Generator) -> WeightedPoints:
+        """The synopsis with new noise on the mean and the count of every cell that the step asked about."""
+        cells, held = assign(self.points, correction.means)
+        gammas = rng.gamma(len(self.asked) + 2, size=(len(held), 1))
+        noise = gammas * rng.uniform(-1, 1, (len(held), len(self.box) + 1)) / self.step_epsilon  # the cube's law
+        moves = np.clip(noise[:, 1:] / np.maximum(held, 1.0)[:, None], -1.0, 1.0) * correction.bound
+        times = np.maximum(held + noise[:, 0], 0.0) / np.maximum(held, 1e-12)
+        places = np.clip(self.points.points + moves[cells], 0.0, self.box)
+        return WeightedPoints(places, self.points.weights * times[cells] + 1e-12)
+
+    def _bounds_and_moves(self) -> tuple[FloatArray, FloatArray]:
+        """How far the step may have moved the mean of each cell, and how far it did, on average (k, d)."""
+        if self.step is not None:
+            return self.step.bound, self.step.moved_to - self.fixed
+        assert self.correction is not None
+        labels, sizes = assign(self.points, self.centroids)
+        cells, _ = assign(self.points, self.correction.means)
+        moves = np.abs(self.correction.means - self.correction.centroids)
+        held = np.maximum(sizes, 1e-9)[:, None]
+        return self._sums(labels, self.correction.bound[cells]) / held, self._sums(labels, moves[cells]) / held
+
+    @property
+    def _looked_twice(self) -> bool:
+        """Whether a step on the records followed the first look at them."""
+        return self.step is not None or self.correction is not None
+
     def _at_least(self, scale: FloatArray, size_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
         """No less than the noise that is known to be there; a cell that does not stand out of it may be anywhere."""
         sizes = np.maximum(assign(self.points, self.centroids)[1], 1e-9)
-        if self.step is not None:
+        if self._looked_twice:
             deviation = self._step_deviation
-            scale = np.maximum(scale, self.step.bound * deviation / np.maximum(sizes, 1.0)[:, None])
+            scale = np.maximum(scale, self._bounds_and_moves()[0] * deviation / np.maximum(sizes, 1.0)[:, None])
             lost = (self.released < settings.INTERVAL_STEP_CLEAR[self.kind] * deviation)[:, None]
             return np.where(lost, np.maximum(scale, self.box), scale), np.maximum(size_scale, deviation)
         if self.kind == "hyperplanes":  # a point is itself a noisy mean
@@ -180,27 +209,33 @@ class _Model:
         """
         labels, sizes = assign(self.points, self.centroids)
         held = np.maximum(sizes, 1e-9)[:, None]
-        if self.step is None:
+        if not self._looked_twice:
             sides = np.bincount(labels, self.points.weights * self.side[:, 0], minlength=len(sizes))[:, None] / held
             return np.hypot(scale, settings.INTERVAL_SIDE * np.where(self.box > 0, sides, 0.0)), size_scale
-        moves = settings.INTERVAL_MOVE * (self.step.moved_to - self.fixed)
+        moves = settings.INTERVAL_MOVE * self._bounds_and_moves()[1]
         spread = np.sqrt(self._sums(labels, (self.points.points - self.centroids[labels]) ** 2) / held)
         clear = float(self.points.weights.sum()) / (len(sizes) * self._step_deviation)
         share = settings.INTERVAL_SPREAD * min(math.sqrt(settings.INTERVAL_SIGNAL[self.kind] / max(clear, 1e-9)), 1.0)
         small = 1 + settings.INTERVAL_SMALL[self.kind] / np.maximum(self.released / self._step_deviation, 1.0)
         scale = np.hypot(np.hypot(scale, moves), share * spread) * small[:, None]
-        return scale, np.hypot(size_scale, sizes - self.released)
+        if self.step is not None:
+            return scale, np.hypot(size_scale, sizes - self.released)
+        return scale, np.sqrt(size_scale**2 + settings.INTERVAL_BORDER * sizes * self._step_deviation)
 
     def clipped(self) -> FloatArray:
         """What the step on the records cut off the means, as the synopsis shows it, (k, d): an interval reaches there.
 
         Clipping draws a mean towards the denser side of its cell.
         """
-        if self.step is None:
+        if self.step is not None:
+            where, bound = self.fixed, self.step.bound
+        elif self.correction is not None:
+            where, bound = self.correction.means, self.correction.bound
+        else:
             return np.zeros_like(self.centroids)
+        cells, _ = assign(self.points, where)
         labels, sizes = assign(self.points, self.fixed)
-        away = self.points.points - self.fixed[labels]
-        radius = self.step.bound[labels]
+        away, radius = self.points.points - where[cells], bound[cells]
         return self._sums(labels, away - np.clip(away, -radius, radius)) / np.maximum(sizes, 1e-9)[:, None]
 
     def _sums(self, labels: IntArray, values: FloatArray) -> FloatArray:
@@ -212,6 +247,8 @@ class _Model:
         """Scales that hold 95 % of what was seen on random problems: for coordinates, and for sizes."""
         if self.step is not None:
             return settings.INTERVAL_STEP_FACTORS[self.kind]
+        if self.correction is not None:
+            return settings.INTERVAL_CORRECTED_FACTORS[self.kind]
         if self.kind != "grid":
             return settings.INTERVAL_FACTORS[self.kind]
         k, d = self.centroids.shape

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.bounds import GRID
-from dpkmeans.core.certificate import RecentringStep
+from dpkmeans.core.certificate import Correction, RecentringStep
 from dpkmeans.core.cost import promised_fields
 from dpkmeans.core.engine import Engine
 from dpkmeans.core.epsilon import Epsilon, Spend
@@ -32,21 +32,14 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.progress import expect, stage
 from dpkmeans.synopsis.box_fit import BoxFit, ask_fit, fit_share
+from dpkmeans.synopsis.correct import corrected
 from dpkmeans.synopsis.features import Narrowed, lift, worth_their_noise
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
-from dpkmeans.synopsis.kmeans import FixedPoint, cluster, distinct, pad, to_fixed_point
+from dpkmeans.synopsis.kmeans import FixedPoint, best_start, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
-from dpkmeans.synopsis.recentre import (
-    Recentred,
-    deviation_of,
-    extrapolate,
-    learn_radius,
-    noise_of_means,
-    radius_of,
-    recentre,
-)
+from dpkmeans.synopsis.recentre import Recentred, deviation_of, learn_radius, noise_of_means, radius_of, recentre
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -77,9 +70,9 @@ class Zoned:
 
 @dataclass(frozen=True)
 class SynopsisMethod:
-    """A synopsis, k-means on it to a fixed point by `strategy`, and at most one private re-centring step.
+    """A synopsis, at most one private step that corrects it, and k-means on it to a fixed point by `strategy`.
 
-    `builder` and `recentre_share` fix what the plan would otherwise decide.
+    `builder` and `recentre_share` fix what the plan would otherwise decide; the step then follows the fixed point.
     """
 
     name: str
@@ -98,7 +91,7 @@ class SynopsisMethod:
         return claim_of(Claim.PROVED if self.builder is None else self.builder, self.record_count)
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
-        """Spend on the synopsis, converge on it, re-centre. An engine that is a synopsis already is only clustered."""
+        """Spend on the synopsis, correct it, converge on it. An engine that is a synopsis already is only clustered."""
         spends_before, plan, cells, near, signal = len(ledger.spends), None, None, None, n_clusters
         if isinstance(engine, Synopsis):
             points, kind, ledger, spends_before = engine.data, engine.kind, Ledger(), 0
@@ -108,16 +101,23 @@ class SynopsisMethod:
             kind = type(plan.builder).__name__.lower()
         signal = min(signal, distinct(points.points, n_clusters))
         stage("clustering the released points")
-        points = pad(points, n_clusters, engine.bounds.unit_box, rng.generator, near)
-        points, start = cluster(points, cells, n_clusters, rng.generator)
+        box, correction, step = engine.bounds.unit_box, None, None
+        points = pad(points, n_clusters, box, rng.generator, near)
+        corrects = plan is not None and plan.corrects
+        wanted = distinct(points.points, plan.asked) if corrects else n_clusters
+        points, start = cluster(points, cells, wanted, rng.generator)
+        if corrects:
+            asked = to_fixed_point(points, start)
+            points, correction = self._corrected(engine, points, asked, plan, ledger=ledger, rng=rng)
+            points = pad(points, n_clusters, box, rng.generator, near)
+            start = best_start(points, n_clusters, rng.generator)
         end = converge(points, start, engine, self, rng)
-        centroids, step, sizes = end.centroids, None, end.sizes
-        if plan is not None and plan.recentre_epsilon is not None:
+        centroids, sizes = end.centroids, end.sizes
+        if plan is not None and plan.recentre_epsilon is not None and not plan.corrects:
             moved = self._recentred(engine, points, end, plan, ledger=ledger, rng=rng)
-            centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
-            step = RecentringStep(moved.centroids, moved.radius, plan.extrapolation)
+            centroids, sizes, step = moved.centroids, moved.sizes, RecentringStep(moved.centroids, moved.radius, 0.0)
         narrow = {} if plan is None or plan.features is None else {"features": len(plan.features)}
-        places, apart = separate_duplicates(centroids, engine.bounds.unit_box, rng.generator)
+        places, apart = separate_duplicates(centroids, box, rng.generator)
         outcome = Outcome(
             places,
             n_passes=passes_of(ledger.spends[spends_before:]),
@@ -126,9 +126,21 @@ class SynopsisMethod:
             transcript=end.transcript,
             parameters={"synopsis": kind, "points": len(points.points), "clusters_with_signal": signal, **narrow},
             sizes=sizes,
-            certificate=make_certificate(points, end, step, apart),
+            certificate=make_certificate(points, end, apart, correction=correction, step=step),
         )
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
+
+    def _corrected(
+        self, engine: Engine, points: WeightedPoints, cells: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
+    ) -> tuple[WeightedPoints, Correction]:
+        """The points after a private step on the records in these cells, inside the box, and that step."""
+        assert plan.recentre_epsilon is not None
+        found = self._recentred(engine, points, cells, plan, ledger=ledger, rng=rng)
+        n_features = engine.n_features if plan.features is None else len(plan.features)
+        scale = 1 / float(plan.recentre_epsilon)
+        moved = corrected(points, cells, found, scale=scale, entries=1 + n_features, spread=plan.spread)
+        inside = WeightedPoints(engine.bounds.clip_unit(moved.points), moved.weights)
+        return inside, Correction(cells.centroids, found.centroids, found.radius)
 
     def _recentred(
         self, engine: Engine, points: WeightedPoints, end: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
@@ -189,7 +201,7 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
-        plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
+        plan = Plan(method.builder, left, last, reach=plan.reach)
     plan = replace(plan, half=view.half, features=features if fewer else None)
     expect(plan.passes)
     built = plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
@@ -23,7 +24,7 @@ Builder = Grid | Tree | Hyperplanes | Histogram
 
 @dataclass(frozen=True)
 class Plan:
-    """A synopsis with its budget, and the budget and reach of the re-centring step, if there is one."""
+    """A synopsis with its budget, and the budget and reach of the step that corrects it, if there is one."""
 
     builder: Builder
     synopsis_epsilon: Epsilon
@@ -32,8 +33,14 @@ class Plan:
     reach: float = settings.NARROW_REACH  # if it follows from the synopsis
     deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well, or in which it is learned
     half: FloatArray | None = None  # sides, halved, of the part of the box that is looked at, in unit coordinates
-    extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step
+    asked: int = 0  # centroids that the step asks about; with none it follows the fixed point
+    spread: float = 1.0  # of points around the means that the step found
     features: IntArray | None = None  # in which clusters are looked for; None for all
+
+    @property
+    def corrects(self) -> bool:
+        """Whether a step on the records corrects the synopsis before k-means begins."""
+        return self.recentre_epsilon is not None and self.asked > 0
 
     @property
     def passes(self) -> int:
@@ -76,7 +83,7 @@ def make_plan(
     What is planned is the same whatever the zoom has cost.
     """
     paid = n_records * float(epsilon if zoom is None else epsilon + zoom)
-    signal = paid / k
+    signal, more = paid / k, int(settings.STEP_OVERCLUSTERING * k)
     counted = Tree(shape_share=settings.COUNTED_SHAPE_SHARE, offsets=False, spare=1)
     noisy = mean_deviation(paid, n_features) > settings.MAX_OFFSET_DEVIATION
     if fit is BoxFit.TIGHT and is_for_a_grid(paid, k, n_features):
@@ -92,7 +99,7 @@ def make_plan(
             return Plan(builder, epsilon, None)
         last = epsilon.share(settings.HYPERPLANE_RECENTRE_SHARE)
         radius = epsilon.share(settings.HYPERPLANE_RADIUS_SHARE)
-        return Plan(builder, epsilon - last - radius, last, radius)
+        return Plan(builder, epsilon - last - radius, last, radius, asked=more)
     as_grid = n_features <= settings.MAX_GRID_FEATURES or (
         n_features < settings.MIN_TREE_FEATURES and signal < settings.MIN_TREE_SIGNAL
     )
@@ -106,9 +113,13 @@ def make_plan(
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
     last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
     if not as_grid:
+        few, all_of_them = settings.TREE_ASK_SIGNAL
+        part = min(max((signal / max(n_features, 1) - few) / (all_of_them - few), 0.0), 1.0)
+        asked = k + int(part * (more - k))
+        correct = partial(Plan, Tree(), epsilon - last, asked=asked, spread=settings.TREE_SPREAD)
         if signal >= settings.TREE_RADIUS_SIGNAL * n_features:
-            return Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
+            return correct(last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
         radius = last.share(settings.TREE_RADIUS_SHARE)
-        return Plan(Tree(), epsilon - last, last - radius, radius, deviations=settings.RADIUS_DEVIATIONS)
+        return correct(last - radius, radius, deviations=settings.RADIUS_DEVIATIONS)
     deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else wider * settings.CLIP_DEVIATIONS
-    return Plan(Grid(unit=settings.GRID_COARSE_UNIT), epsilon - last, last, reach=reach, deviations=deviations)
+    return Plan(Grid(), epsilon - last, last, reach=reach, deviations=deviations, asked=more)

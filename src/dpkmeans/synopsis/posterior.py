@@ -68,24 +68,28 @@ def _occupied(y: FloatArray, steps: FloatArray, law: FloatArray, deviation: floa
     return sums
 
 
-def posterior_means(noisy: FloatArray, scale: float, total: float, entries: int = 1) -> FloatArray:
+def posterior_means(
+    noisy: FloatArray, scale: float, total: float, entries: int = 1, occupied: float | None = None
+) -> FloatArray:
     """Expected counts (m,) given noisy ones, with noise of this `scale`; all cells together hold about `total`.
 
-    `entries` is 1 for Laplace noise, else the number of entries of a row of cube noise.
+    `entries` is 1 for Laplace noise, else the number of entries of a row of cube noise. `occupied` is the probability
+    that a cell is not empty; None fits it to the counts.
     """
     deviation = math.sqrt((entries + 1) * (entries + 2) / 3)
     steps = np.linspace(-1.0, 1.0, settings.POSTERIOR_STEPS) * settings.POSTERIOR_REACH * deviation
     law = noise_density(steps, entries)
     law /= law.sum()
     y = noisy / scale
-    most = max(total / scale, 2 * deviation)
+    most = max(total / scale, 2 * deviation, float(y.max()))
     full, weighted = _occupied(y, steps, law, deviation, most) / math.log1p(most / deviation)
     expected = weighted / np.maximum(full, 1e-300)
     empty = noise_density(y, entries)
     full, empty = np.maximum(full, 1e-300), np.maximum(empty, 1e-300)
-    occupied = 0.5
-    for _ in range(settings.POSTERIOR_PASSES):
-        chance = occupied * full / (occupied * full + (1 - occupied) * empty)
-        occupied = float(chance.sum()) / (len(y) + 1)
+    if occupied is None:
+        occupied = 0.5
+        for _ in range(settings.POSTERIOR_PASSES):
+            chance = occupied * full / (occupied * full + (1 - occupied) * empty)
+            occupied = float(chance.sum()) / (len(y) + 1)
     chance = occupied * full / (occupied * full + (1 - occupied) * empty)
     return np.asarray(chance * np.maximum(expected, 0.0) * scale)

@@ -55,7 +55,6 @@ MIN_NEAR = 0.6  # of all values within them: then the second mean is clipped to 
 GRID_FIRST_SHARE = 0.10  # of ε, for the coarse counts
 GRID_FIRST_UNIT = 10.0  # records times ε per coarse cell
 GRID_UNIT = 4.0  # c in M = (N·ε/c)^(2d/(2+d)) cells, at k = 3
-GRID_COARSE_UNIT = 7.0  # c where a re-centring step follows: larger cells are enough to find the clusters
 GRID_UNIT_EXPONENT = 0.2  # c falls as (3/k)^0.2
 GRID_CELLS_PER_CLUSTER = 7.0  # cells, at least
 MAX_GRID_CELLS = 8192  # cells
@@ -90,7 +89,7 @@ MIN_MEANS_ZOOM = 35.0  # N·ε per feature; with less no zoom, but one mean in t
 MAX_MIDDLE_DEVIATION = 0.15  # half sides; the mean of a zoom is the middle where it has less noise (not varied)
 SPREAD_SHARE = 0.032  # of ε
 RADIUS_SHARE = 0.043  # of ε
-SIDES_SHARE = 0.387  # of the rest; the means get what is left
+SIDES_SHARE = 0.3  # of the rest; the means get what is left (0.387 and 0.5 on 41 cells)
 THRESHOLD_OFFSET = 0.4  # standard deviations by which every other hyperplane is moved off the middle
 MIN_DIRECTIONS, MAX_DIRECTIONS = 3, 14  # hyperplanes
 MIN_SPREAD, MAX_SPREAD = 0.001, 0.6  # of the half diagonal; limits of the estimated mean distance
@@ -107,10 +106,10 @@ MIN_MEANS_SIGNAL = 6.0  # signal per feature; below it there is no re-centring s
 WEAK_SIDES_SHARE = 0.24  # of ε, below it
 
 # #re-centring
-GRID_RECENTRE_SHARE = 0.5  # of ε
+GRID_RECENTRE_SHARE = 0.4  # of ε (0.35, 0.5 and 0.6 on 146 cells)
 TREE_RECENTRE_SHARE = 0.4  # of ε
-HYPERPLANE_RECENTRE_SHARE = 0.27  # of ε
-HYPERPLANE_RADIUS_SHARE = 0.03  # of ε, to learn the radius of that step
+HYPERPLANE_RECENTRE_SHARE = 0.4  # of ε (0.2, 0.27, 0.5 and 0.6 on 41 cells)
+HYPERPLANE_RADIUS_SHARE = 0.07  # of ε, to learn the radius of that step (0.03, 0.05 and 0.08 on 41 cells)
 TREE_RECENTRE_SIGNAL = 150.0  # signal; from here on a tree is re-centred, if there is
 TREE_FEATURE_SIGNAL = 36.0  # also so much signal per feature: between unequal sizes (26) and `corner` (40)
 WIDE_SIGNAL = 500.0  # signal; from here on clipping costs more than noise
@@ -118,7 +117,7 @@ NARROW_REACH, WIDE_REACH = 0.5, 1.0  # of the distance to the next centroid; bel
 CLIP_DEVIATIONS = 2.5  # standard deviations of the synopsis to which residuals are clipped
 GRID_CLIP_DEVIATIONS = 1.75  # the same, on a grid below `WIDE_SIGNAL`
 TREE_RADIUS_SIGNAL = 600.0  # signal per feature; below it the radius is learned on a tree (from 560 on no gain)
-TREE_RADIUS_SHARE = 0.1  # of ε of that step, to learn the radius on a tree (0.07 and 0.15 on 114 cells)
+TREE_RADIUS_SHARE = 0.15  # of ε of that step, to learn the radius on a tree (0.1 and 0.2 on 86 cells)
 RADIUS_DEVIATIONS = 4.0  # standard deviations of the synopsis: the scale on which it is learned (3 was tried)
 MIN_RADIUS = 2.0**-10  # of the unit box
 SHRINK = 0.5  # of noise/move², by which a move is shrunk; James and Stein have (d - 2)/d
@@ -131,8 +130,11 @@ CLIPPING = 3.0  # weight of clipping against noise in a learned radius (1 and 8 
 GRID_RECENTRE_SIGNAL = 160.0  # signal times features; from here on a grid is re-centred
 MIN_RECENTRE_SIGNAL = 55.0  # signal; but not below this
 
-# #extrapolation
-EXTRAPOLATION = 0.75  # of the next Lloyd step
+# #correction
+STEP_OVERCLUSTERING = 1.5  # centroids that the step asks about, for each wanted cluster
+TREE_ASK_SIGNAL = (36.0, 56.0)  # signal per feature; on a tree no more than k up to the first, all from the second on
+TREE_SPREAD = 0.7  # of the distance to their mean that the points of a tree keep (0.4 and 1 on 86 cells)
+OCCUPIED_BEFORE = 0.5  # probability that a cell is not empty, before it is counted
 
 # #limits-of-computing-time
 RESTARTS = 30  # k-means++ starts
@@ -247,7 +249,9 @@ INTERVAL_MOVE = 0.5  # of the move of the step, in a scale (0.3 to 1 alike on 76
 INTERVAL_SPREAD = 0.05  # of the deviation of a cell, in a scale after a step (0.02 to 0.1)
 INTERVAL_SIGNAL = {"grid": 300.0, "tree": 30.0, "hyperplanes": 30.0}  # records a cell over noise; from there as 1/√
 INTERVAL_SIDE = 0.2  # of the side of a cell, in a scale without a step (0.05 to 0.6)
-INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.25, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
+INTERVAL_BORDER = 0.07  # records that a border may move, squared, for each record times the noise of a count
+INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5)}  # coordinates, sizes; after a step that followed the fixed point
+INTERVAL_CORRECTED_FACTORS = {"grid": (2.0, 2.2), "tree": (2.4, 2.2), "hyperplanes": (3.4, 2.5)}  # after a correction
 INTERVAL_FACTORS = {"tree": (1.15, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((1.7, -0.25, 0.0), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpkmeans._typing import FloatArray
 from dpkmeans.core.ball import Ball
-from dpkmeans.core.certificate import Certificate, RecentringStep
+from dpkmeans.core.certificate import Certificate, Correction, RecentringStep
 from dpkmeans.core.release import Release
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.synopsis.kmeans import FixedPoint, assign
@@ -29,8 +29,15 @@ class Verdict:
     holds: bool
 
 
-def make_certificate(points: WeightedPoints, end: FixedPoint, step: RecentringStep | None, apart: float) -> Certificate:
-    """The certificate of a fit that ended at `end`, and took `step` from there."""
+def make_certificate(
+    points: WeightedPoints,
+    end: FixedPoint,
+    apart: float,
+    *,
+    correction: Correction | None = None,
+    step: RecentringStep | None = None,
+) -> Certificate:
+    """The certificate of a fit on points with this `correction`, that ended at `end`, and took `step` from there."""
     return Certificate(
         points.points,
         points.weights,
@@ -42,6 +49,7 @@ def make_certificate(points: WeightedPoints, end: FixedPoint, step: RecentringSt
         lloyd_costs=end.lloyd_costs,
         step=step,
         apart=apart,
+        correction=correction,
     )
 
 
@@ -88,6 +96,7 @@ def verify(release: Release) -> list[Verdict]:
         ),
         Verdict("converged, as it says", release.converged is True),
         Verdict("no centroid moved farther than its bound", bool((np.abs(moved_to - fixed) <= allowed + EDGE).all())),
+        Verdict("no mean of the correction is farther away than its bound", _is_near(certificate.correction)),
         Verdict(
             "the release is where the synopsis leads from there",
             0 <= apart <= MAX_APART
@@ -95,6 +104,12 @@ def verify(release: Release) -> list[Verdict]:
         ),
         Verdict("all centroids differ", len(np.unique(release.centroids, axis=0)) == release.n_clusters),
     ]
+
+
+def _is_near(correction: Correction | None) -> bool:
+    if correction is None:
+        return True
+    return bool((np.abs(correction.means - correction.centroids) <= correction.bound + EDGE).all())
 
 
 def _same(sizes: FloatArray, stated: FloatArray) -> bool:

@@ -55,7 +55,7 @@ def at_rest(centres: FloatArray, parts: Parts, k: int, box: FloatArray, rng: np.
         others = np.clip(box / 2 + along * (others - box / 2), 0.0, box)
     end = to_fixed_point(points, np.concatenate([end.centroids, others]))
     centroids, apart = separate_duplicates(end.centroids, box, rng)
-    return AtRest(centroids, make_certificate(points, end, None, apart))
+    return AtRest(centroids, make_certificate(points, end, apart))
 
 
 def points_around(centres: FloatArray, parts: Parts, box: FloatArray) -> WeightedPoints:

@@ -1,0 +1,29 @@
+"""A private step on the records corrects a synopsis, before k-means converges on it. Proof: proofs/synopsis.md.
+
+A record is in the cell of one centroid, so to ask about more centroids than are wanted costs no more ε. The points of a
+synopsis then move with the noisy mean of their cell, and weigh together as much as its noisy count says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkmeans.synopsis import settings
+from dpkmeans.synopsis.kmeans import FixedPoint
+from dpkmeans.synopsis.posterior import posterior_means
+from dpkmeans.synopsis.recentre import Recentred
+from dpkmeans.synopsis.weighted_points import WeightedPoints
+
+
+def corrected(
+    points: WeightedPoints, cells: FixedPoint, found: Recentred, *, scale: float, entries: int, spread: float
+) -> WeightedPoints:
+    """The points, moved and weighed by what was found in their cells, with noise of this `scale` on a count.
+
+    `entries` is how many numbers of a cell share one noise. A cell may be empty with a probability of 1/2. Points keep
+    a part of their distance from the mean of their cell, the `spread`: where they are off by noise they lie too far.
+    """
+    sizes = posterior_means(found.sizes, scale, float(points.weights.sum()), entries, occupied=settings.OCCUPIED_BEFORE)
+    weights = points.weights * (sizes / np.maximum(cells.sizes, 1e-300))[cells.labels]
+    away = points.points - cells.centroids[cells.labels]
+    return WeightedPoints.of(found.centroids[cells.labels] + spread * away, weights)
