@@ -12,7 +12,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import to_fixed_point
 from dpkmeans.synopsis.recentre import deviation_of, extrapolate, learn_radius, noise_of_means, radius_of, recentre
-from dpkmeans.synopsis.settings import EXTRAPOLATION, MIN_RADIUS
+from dpkmeans.synopsis.settings import MIN_RADIUS
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -57,7 +57,7 @@ def test_without_a_signal_centroids_stay_where_they_are():
 def test_the_next_step_is_extrapolated_from_the_synopsis_and_no_further():
     points = WeightedPoints(np.array([[0.0], [0.25], [0.5], [0.75], [1.0]]), np.ones(5))
     fixed = np.array([[0.125], [0.75]])
-    assert np.array_equal(extrapolate(points, fixed, fixed, EXTRAPOLATION), fixed)
+    assert np.array_equal(extrapolate(points, fixed, fixed, 0.75), fixed)
     moved = np.array([[0.25], [0.875]])  # the first takes 0.5 over, so both means grow by 0.125
     assert np.allclose(extrapolate(points, fixed, moved, 1.0), moved + 0.125)
     assert np.allclose(extrapolate(points, fixed, moved, 0.5), moved + 0.0625)
@@ -71,7 +71,7 @@ def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by
     exact = engine_of(X).cell_statistics(fixed)
     moved = reveal(exact, why="a test").means(empty=fixed)
     best = np.array([[0.25], [0.75]])
-    gone = extrapolate(shifted, fixed, moved, EXTRAPOLATION)
+    gone = extrapolate(shifted, fixed, moved, 0.75)
     assert np.abs(gone - best).max() < 0.7 * np.abs(moved - best).max()
 
 
@@ -158,7 +158,7 @@ def test_clusters_that_are_tighter_than_the_leaves_of_a_tree_are_re_centred_with
     certificate = release.certificate
     points = WeightedPoints(certificate.points, certificate.weights)
     spread = deviation_of(points, to_fixed_point(points, certificate.start))
-    assert (certificate.step.bound < 2.5 * spread).all()
+    assert (certificate.correction.bound < 2.5 * spread).all()
 
 
 def test_hyperplanes_learn_the_radius_on_the_scale_of_the_box_that_a_zoom_has_found():
@@ -167,7 +167,7 @@ def test_hyperplanes_learn_the_radius_on_the_scale_of_the_box_that_a_zoom_has_fo
     release = make_method("synopsis").run(engine_of(X), 8, ledger=Ledger(1.0), rng=Randomness.with_seed(0))
     labels = [s.label for s in release.spends]
     assert {"zoom: box", "signs: means", "radius"} <= set(labels)
-    assert release.certificate.step.bound.max() < 2.0**-9
+    assert release.certificate.correction.bound.max() < 2.0**-9
 
 
 def corners(d: int, n: int, spread: float) -> np.ndarray:

@@ -105,7 +105,7 @@ class SynopsisMethod:
         points = pad(points, n_clusters, box, rng.generator, near)
         corrects = plan is not None and plan.corrects
         wanted = distinct(points.points, plan.asked) if corrects else n_clusters
-        points, start = cluster(points, cells, wanted, rng.generator)
+        points, start = cluster(points, None if corrects else cells, wanted, rng.generator)
         if corrects:
             asked = to_fixed_point(points, start)
             points, correction = self._corrected(engine, points, asked, plan, ledger=ledger, rng=rng)

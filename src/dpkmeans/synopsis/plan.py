@@ -105,7 +105,7 @@ def make_plan(
     )
     wider = 1 + max(math.log10(signal / settings.WIDE_SIGNAL), 0.0)  # with less noise, clipping costs more
     reach = wider * settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
-    grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1), settings.MIN_RECENTRE_SIGNAL)
+    grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1) ** 2, settings.MIN_RECENTRE_SIGNAL)
     tree_signal = max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * n_features)
     if not recentre or signal < (grid_signal if as_grid else tree_signal):
         spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0

@@ -127,8 +127,8 @@ RADIUS_THRESHOLD = 3.0  # noise scales; a smaller bin counts as empty (1.5 and 5
 CLIPPING = 3.0  # weight of clipping against noise in a learned radius (1 and 8 were worse on 113 cells)
 
 # #re-centring-a-grid-earlier
-GRID_RECENTRE_SIGNAL = 160.0  # signal times features; from here on a grid is re-centred
-MIN_RECENTRE_SIGNAL = 55.0  # signal; but not below this
+GRID_RECENTRE_SIGNAL = 160.0  # signal times squared features; from here on a grid is corrected
+MIN_RECENTRE_SIGNAL = 33.0  # signal; but not below this (55 and 15 on 88 cells)
 
 # #correction
 STEP_OVERCLUSTERING = 1.5  # centroids that the step asks about, for each wanted cluster
