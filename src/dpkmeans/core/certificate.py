@@ -13,8 +13,7 @@ VERSION = 2
 class RecentringStep:
     """A private step after the fixed point: where it led (k, d), and how far it could lead at most (k, d).
 
-    `extrapolation` is the share, from 0 to 1, of the next Lloyd step on the synopsis that the release adds to it. It is
-    0, but in releases of earlier versions.
+    `extrapolation` is the share, from 0 to 1, of the next Lloyd step on the synopsis that the release adds to it.
     """
 
     moved_to: FloatArray

@@ -6,6 +6,8 @@ synopsis then move with the noisy mean of their cell, and weigh together as much
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dpkmeans.synopsis import settings
@@ -20,10 +22,13 @@ def corrected(
 ) -> WeightedPoints:
     """The points, moved and weighed by what was found in their cells, with noise of this `scale` on a count.
 
-    `entries` is how many numbers of a cell share one noise. A cell may be empty with a probability of 1/2. Points keep
-    a part of their distance from the mean of their cell, the `spread`: where they are off by noise they lie too far.
+    `entries` is how many numbers of a cell share one noise. A cell may be empty, and the more so the fewer records the
+    synopsis has in it: as likely as not where they are one deviation of that noise. Points keep a part of their
+    distance from the mean of their cell, the `spread`: where they are off by noise they lie too far.
     """
-    sizes = posterior_means(found.sizes, scale, float(points.weights.sum()), entries, occupied=settings.OCCUPIED_BEFORE)
+    doubt = settings.EMPTY_DOUBT * scale * math.sqrt((entries + 1) * (entries + 2) / 3)
+    occupied = np.minimum(cells.sizes / (cells.sizes + doubt), settings.MOST_OCCUPIED)
+    sizes = posterior_means(found.sizes, scale, float(points.weights.sum()), entries, occupied=occupied)
     weights = points.weights * (sizes / np.maximum(cells.sizes, 1e-300))[cells.labels]
     away = points.points - cells.centroids[cells.labels]
     return WeightedPoints.of(found.centroids[cells.labels] + spread * away, weights)

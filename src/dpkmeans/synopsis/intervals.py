@@ -1,10 +1,10 @@
 """How far a released centroid may lie from the exact mean of its cell: the method again, on the released synopsis.
 
 The synopsis stands for the records, and noise of the known laws is drawn anew: on the weights and places of its points,
-or, where a step on the records corrected them, on what that step found in each cell. What that leaves between the
-centroids and the means of their cells, together with what the release shows of the gap between synopsis and records, is
-a scale; how many scales hold 95 % was chosen on random problems (docs/uncertainty.md). Post-processing: no record is
-looked at, and nothing is spent.
+or, where a step on the records corrected them, on what that step found in each cell; then, after Lloyd's algorithm, in
+the re-centring step, if there is one. What that leaves between the centroids and the means of their cells, together
+with what the release shows of the gap between synopsis and records, is a scale; how many scales hold 95 % was chosen on
+random problems (docs/uncertainty.md). Post-processing: no record is looked at, and nothing is spent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     found = by_deviations(release, level)
     if found is not None:
         return found
-    measured = release.parameters.get("synopsis") in settings.INTERVAL_CORRECTED_FACTORS
+    measured = release.parameters.get("synopsis") in settings.INTERVAL_STEP_FACTORS
     if release.certificate is None or release.sizes is None or not measured:
         raise MethodError(
             f"a release of {release.method} does not say how far its noise reaches, so it has no intervals.",
@@ -87,7 +87,8 @@ class _Model:
             spacing = spacing * settings.INTERVAL_TREE_PLACES / math.sqrt(looked)
         if kind == "hyperplanes":  # points are noisy means of residuals, clipped to a radius
             radius = box * settings.INTERVAL_RADIUS
-            radius = radius if certificate.correction is None else certificate.correction.bound[0]
+            looked_again = certificate.correction or certificate.step
+            radius = radius if looked_again is None else looked_again.bound[0]
             spacing = radius * deviation / np.maximum(points.weights, 1.0)[:, None]
         unit_centroids = release.bounds.clip_unit(release.bounds.unit_of(release.centroids))
         return cls(

@@ -39,7 +39,15 @@ from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
 from dpkmeans.synopsis.kmeans import FixedPoint, best_start, cluster, distinct, pad, to_fixed_point
 from dpkmeans.synopsis.plan import Builder, Plan, least_signal, make_plan
-from dpkmeans.synopsis.recentre import Recentred, deviation_of, learn_radius, noise_of_means, radius_of, recentre
+from dpkmeans.synopsis.recentre import (
+    Recentred,
+    deviation_of,
+    extrapolate,
+    learn_radius,
+    noise_of_means,
+    radius_of,
+    recentre,
+)
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -70,9 +78,10 @@ class Zoned:
 
 @dataclass(frozen=True)
 class SynopsisMethod:
-    """A synopsis, at most one private step that corrects it, and k-means on it to a fixed point by `strategy`.
+    """A synopsis, k-means on it to a fixed point by `strategy`, and at most one private step on the records.
 
-    `builder` and `recentre_share` fix what the plan would otherwise decide; the step then follows the fixed point.
+    The step corrects the synopsis before k-means begins, or re-centres the fixed point, as the plan has it. `builder`
+    and `recentre_share` fix what the plan would otherwise decide; the step then follows the fixed point.
     """
 
     name: str
@@ -91,7 +100,7 @@ class SynopsisMethod:
         return claim_of(Claim.PROVED if self.builder is None else self.builder, self.record_count)
 
     def run(self, engine: Engine, n_clusters: int, *, ledger: Ledger, rng: Randomness) -> Release:
-        """Spend on the synopsis, correct it, converge on it. An engine that is a synopsis already is only clustered."""
+        """Spend on the synopsis, converge on it, one step. An engine that is a synopsis already is only clustered."""
         spends_before, plan, cells, near, signal = len(ledger.spends), None, None, None, n_clusters
         if isinstance(engine, Synopsis):
             points, kind, ledger, spends_before = engine.data, engine.kind, Ledger(), 0
@@ -103,19 +112,16 @@ class SynopsisMethod:
         stage("clustering the released points")
         box, correction, step = engine.bounds.unit_box, None, None
         points = pad(points, n_clusters, box, rng.generator, near)
-        corrects = plan is not None and plan.corrects
-        wanted = distinct(points.points, plan.asked) if corrects else n_clusters
-        points, start = cluster(points, None if corrects else cells, wanted, rng.generator)
-        if corrects:
-            asked = to_fixed_point(points, start)
-            points, correction = self._corrected(engine, points, asked, plan, ledger=ledger, rng=rng)
-            points = pad(points, n_clusters, box, rng.generator, near)
-            start = best_start(points, n_clusters, rng.generator)
+        if plan is not None and plan.corrects:
+            points, correction = self._corrected(engine, points, plan, ledger=ledger, rng=rng)
+            points, cells = pad(points, n_clusters, box, rng.generator, near), None
+        points, start = cluster(points, cells, n_clusters, rng.generator)
         end = converge(points, start, engine, self, rng)
         centroids, sizes = end.centroids, end.sizes
         if plan is not None and plan.recentre_epsilon is not None and not plan.corrects:
             moved = self._recentred(engine, points, end, plan, ledger=ledger, rng=rng)
-            centroids, sizes, step = moved.centroids, moved.sizes, RecentringStep(moved.centroids, moved.radius, 0.0)
+            centroids, sizes = extrapolate(points, end.centroids, moved.centroids, plan.extrapolation), moved.sizes
+            step = RecentringStep(moved.centroids, moved.radius, plan.extrapolation)
         narrow = {} if plan is None or plan.features is None else {"features": len(plan.features)}
         places, apart = separate_duplicates(centroids, box, rng.generator)
         outcome = Outcome(
@@ -131,10 +137,12 @@ class SynopsisMethod:
         return make_release(self, outcome, engine, ledger=ledger, rng=rng)
 
     def _corrected(
-        self, engine: Engine, points: WeightedPoints, cells: FixedPoint, plan: Plan, *, ledger: Ledger, rng: Randomness
+        self, engine: Engine, points: WeightedPoints, plan: Plan, *, ledger: Ledger, rng: Randomness
     ) -> tuple[WeightedPoints, Correction]:
-        """The points after a private step on the records in these cells, inside the box, and that step."""
+        """The points after a private step on the records in cells of the synopsis, inside the box; and that step."""
         assert plan.recentre_epsilon is not None
+        asked = distinct(points.points, plan.asked)
+        cells = to_fixed_point(points, best_start(points, asked, rng.generator))
         found = self._recentred(engine, points, cells, plan, ledger=ledger, rng=rng)
         n_features = engine.n_features if plan.features is None else len(plan.features)
         scale = 1 / float(plan.recentre_epsilon)
@@ -201,7 +209,7 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     if method.builder is not None:
         last = None if not method.recentre_share else ledger.remaining.share(method.recentre_share)
         left = ledger.remaining if last is None else ledger.remaining - last
-        plan = Plan(method.builder, left, last, reach=plan.reach)
+        plan = Plan(method.builder, left, last, reach=plan.reach, extrapolation=0.0)
     plan = replace(plan, half=view.half, features=features if fewer else None)
     expect(plan.passes)
     built = plan.builder.build(view, k, plan.synopsis_epsilon, total, ledger=ledger, rng=rng)

@@ -7,8 +7,7 @@ features. `settings` has the numbers, and docs/decisions/0001-synopsis.md the tr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
@@ -33,7 +32,8 @@ class Plan:
     reach: float = settings.NARROW_REACH  # if it follows from the synopsis
     deviations: float = settings.CLIP_DEVIATIONS  # of the synopsis, which limit it as well, or in which it is learned
     half: FloatArray | None = None  # sides, halved, of the part of the box that is looked at, in unit coordinates
-    asked: int = 0  # centroids that the step asks about; with none it follows the fixed point
+    extrapolation: float = settings.EXTRAPOLATION  # share of the next Lloyd step, where the step follows a fixed point
+    asked: int = 0  # centroids that a step asks about that corrects the synopsis; with none it follows the fixed point
     spread: float = 1.0  # of points around the means that the step found
     features: IntArray | None = None  # in which clusters are looked for; None for all
 
@@ -105,21 +105,44 @@ def make_plan(
     )
     wider = 1 + max(math.log10(signal / settings.WIDE_SIGNAL), 0.0)  # with less noise, clipping costs more
     reach = wider * settings.WIDE_REACH if signal >= settings.WIDE_SIGNAL else settings.NARROW_REACH
-    grid_signal = max(settings.GRID_RECENTRE_SIGNAL / max(n_features, 1) ** 2, settings.MIN_RECENTRE_SIGNAL)
-    tree_signal = max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * n_features)
-    if not recentre or signal < (grid_signal if as_grid else tree_signal):
+    corrects = is_corrected(signal, k, n_features)
+    if not recentre or signal < least_step_signal(n_features, as_grid=as_grid, corrects=corrects):
         spare = 1 if signal < settings.MIN_SPARE_SIGNAL * n_features else 0
         tree = counted if noisy else Tree(spare=spare)
         return Plan(Grid() if as_grid else tree, epsilon, None, reach=reach)
-    last = epsilon.share(settings.GRID_RECENTRE_SHARE if as_grid else settings.TREE_RECENTRE_SHARE)
+    if as_grid:
+        last = epsilon.share(settings.GRID_CORRECT_SHARE if corrects else settings.GRID_RECENTRE_SHARE)
+        strong = signal >= settings.WIDE_SIGNAL
+        deviations = wider * settings.CLIP_DEVIATIONS if strong else settings.GRID_CLIP_DEVIATIONS
+        grid, asked = (Grid(), more) if corrects else (Grid(unit=settings.GRID_COARSE_UNIT), 0)
+        return Plan(grid, epsilon - last, last, reach=reach, deviations=deviations, asked=asked)
+    last = epsilon.share(settings.TREE_RECENTRE_SHARE)
+    plan = Plan(Tree(), epsilon - last, last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
+    if corrects:
+        plan = replace(plan, asked=more, spread=settings.TREE_SPREAD)
+    if signal >= settings.TREE_RADIUS_SIGNAL * n_features:
+        return plan
+    radius = last.share(settings.TREE_RADIUS_SHARE)
+    return replace(plan, recentre_epsilon=last - radius, radius_epsilon=radius, deviations=settings.RADIUS_DEVIATIONS)
+
+
+def is_corrected(signal: float, k: int, n_features: int) -> bool:
+    """Whether a grid or a tree is corrected before k-means begins, in more cells than clusters.
+
+    That finds clusters which the synopsis has missed. A few clusters, or clusters with a strong signal, are not missed;
+    then the step follows the fixed point, where what the synopsis says about the shape of clusters matters less.
+    """
+    if k < settings.CORRECT_CLUSTERS:
+        return False
+    most = settings.CORRECT_FEW_SIGNAL if n_features <= 2 else settings.CORRECT_SIGNAL * k
+    return signal < most * n_features
+
+
+def least_step_signal(n_features: int, *, as_grid: bool, corrects: bool) -> float:
+    """Records times ε per cluster from which on a step on the records follows a grid or a tree."""
+    d = max(n_features, 1)
     if not as_grid:
-        few, all_of_them = settings.TREE_ASK_SIGNAL
-        part = min(max((signal / max(n_features, 1) - few) / (all_of_them - few), 0.0), 1.0)
-        asked = k + int(part * (more - k))
-        correct = partial(Plan, Tree(), epsilon - last, asked=asked, spread=settings.TREE_SPREAD)
-        if signal >= settings.TREE_RADIUS_SIGNAL * n_features:
-            return correct(last, reach=reach, deviations=wider * settings.CLIP_DEVIATIONS)
-        radius = last.share(settings.TREE_RADIUS_SHARE)
-        return correct(last - radius, radius, deviations=settings.RADIUS_DEVIATIONS)
-    deviations = settings.GRID_CLIP_DEVIATIONS if signal < settings.WIDE_SIGNAL else wider * settings.CLIP_DEVIATIONS
-    return Plan(Grid(), epsilon - last, last, reach=reach, deviations=deviations, asked=more)
+        return max(settings.TREE_RECENTRE_SIGNAL, settings.TREE_FEATURE_SIGNAL * d)
+    if corrects:
+        return max(settings.GRID_CORRECT_SIGNAL / d**2, settings.MIN_CORRECT_SIGNAL)
+    return max(settings.GRID_RECENTRE_SIGNAL / d, settings.MIN_RECENTRE_SIGNAL)

@@ -69,12 +69,12 @@ def _occupied(y: FloatArray, steps: FloatArray, law: FloatArray, deviation: floa
 
 
 def posterior_means(
-    noisy: FloatArray, scale: float, total: float, entries: int = 1, occupied: float | None = None
+    noisy: FloatArray, scale: float, total: float, entries: int = 1, occupied: FloatArray | None = None
 ) -> FloatArray:
     """Expected counts (m,) given noisy ones, with noise of this `scale`; all cells together hold about `total`.
 
-    `entries` is 1 for Laplace noise, else the number of entries of a row of cube noise. `occupied` is the probability
-    that a cell is not empty; None fits it to the counts.
+    `entries` is 1 for Laplace noise, else the number of entries of a row of cube noise. `occupied` (m,) is the
+    probability that a cell is not empty; None fits one for all to the counts.
     """
     deviation = math.sqrt((entries + 1) * (entries + 2) / 3)
     steps = np.linspace(-1.0, 1.0, settings.POSTERIOR_STEPS) * settings.POSTERIOR_REACH * deviation
@@ -87,9 +87,9 @@ def posterior_means(
     empty = noise_density(y, entries)
     full, empty = np.maximum(full, 1e-300), np.maximum(empty, 1e-300)
     if occupied is None:
-        occupied = 0.5
+        occupied = np.array(0.5)
         for _ in range(settings.POSTERIOR_PASSES):
             chance = occupied * full / (occupied * full + (1 - occupied) * empty)
-            occupied = float(chance.sum()) / (len(y) + 1)
+            occupied = chance.sum() / (len(y) + 1)
     chance = occupied * full / (occupied * full + (1 - occupied) * empty)
     return np.asarray(chance * np.maximum(expected, 0.0) * scale)

@@ -55,6 +55,7 @@ MIN_NEAR = 0.6  # of all values within them: then the second mean is clipped to 
 GRID_FIRST_SHARE = 0.10  # of ε, for the coarse counts
 GRID_FIRST_UNIT = 10.0  # records times ε per coarse cell
 GRID_UNIT = 4.0  # c in M = (N·ε/c)^(2d/(2+d)) cells, at k = 3
+GRID_COARSE_UNIT = 7.0  # c where centroids are re-centred: larger cells are enough to find the clusters
 GRID_UNIT_EXPONENT = 0.2  # c falls as (3/k)^0.2
 GRID_CELLS_PER_CLUSTER = 7.0  # cells, at least
 MAX_GRID_CELLS = 8192  # cells
@@ -106,7 +107,8 @@ MIN_MEANS_SIGNAL = 6.0  # signal per feature; below it there is no re-centring s
 WEAK_SIDES_SHARE = 0.24  # of ε, below it
 
 # #re-centring
-GRID_RECENTRE_SHARE = 0.4  # of ε (0.35, 0.5 and 0.6 on 146 cells)
+GRID_RECENTRE_SHARE = 0.5  # of ε, where centroids are re-centred
+GRID_CORRECT_SHARE = 0.4  # of ε, where cells are corrected (0.35, 0.5 and 0.6 on 146 cells)
 TREE_RECENTRE_SHARE = 0.4  # of ε
 HYPERPLANE_RECENTRE_SHARE = 0.4  # of ε (0.2, 0.27, 0.5 and 0.6 on 41 cells)
 HYPERPLANE_RADIUS_SHARE = 0.07  # of ε, to learn the radius of that step (0.03, 0.05 and 0.08 on 41 cells)
@@ -117,7 +119,7 @@ NARROW_REACH, WIDE_REACH = 0.5, 1.0  # of the distance to the next centroid; bel
 CLIP_DEVIATIONS = 2.5  # standard deviations of the synopsis to which residuals are clipped
 GRID_CLIP_DEVIATIONS = 1.75  # the same, on a grid below `WIDE_SIGNAL`
 TREE_RADIUS_SIGNAL = 600.0  # signal per feature; below it the radius is learned on a tree (from 560 on no gain)
-TREE_RADIUS_SHARE = 0.15  # of ε of that step, to learn the radius on a tree (0.1 and 0.2 on 86 cells)
+TREE_RADIUS_SHARE = 0.1  # of ε of that step, to learn the radius on a tree (0.07 and 0.15 on 114 cells)
 RADIUS_DEVIATIONS = 4.0  # standard deviations of the synopsis: the scale on which it is learned (3 was tried)
 MIN_RADIUS = 2.0**-10  # of the unit box
 SHRINK = 0.5  # of noise/move², by which a move is shrunk; James and Stein have (d - 2)/d
@@ -127,14 +129,22 @@ RADIUS_THRESHOLD = 3.0  # noise scales; a smaller bin counts as empty (1.5 and 5
 CLIPPING = 3.0  # weight of clipping against noise in a learned radius (1 and 8 were worse on 113 cells)
 
 # #re-centring-a-grid-earlier
-GRID_RECENTRE_SIGNAL = 160.0  # signal times squared features; from here on a grid is corrected
-MIN_RECENTRE_SIGNAL = 33.0  # signal; but not below this (55 and 15 on 88 cells)
+GRID_RECENTRE_SIGNAL = 160.0  # signal times features; from here on a grid is re-centred
+MIN_RECENTRE_SIGNAL = 55.0  # signal; but not below this
+
+# #extrapolation
+EXTRAPOLATION = 0.75  # of the next Lloyd step
 
 # #correction
+CORRECT_CLUSTERS = 5  # clusters; so many at least, on a grid or a tree (hyperplanes are always corrected)
+CORRECT_FEW_SIGNAL = 60.0  # signal per feature; up to here, in up to 2 features
+CORRECT_SIGNAL = 50.0  # signal per feature and cluster; up to here, in more features
+GRID_CORRECT_SIGNAL = 160.0  # signal times squared features; from here on a grid is corrected
+MIN_CORRECT_SIGNAL = 33.0  # signal; but not below this (55 and 15 on 88 cells)
 STEP_OVERCLUSTERING = 1.5  # centroids that the step asks about, for each wanted cluster
-TREE_ASK_SIGNAL = (36.0, 56.0)  # signal per feature; on a tree no more than k up to the first, all from the second on
 TREE_SPREAD = 0.7  # of the distance to their mean that the points of a tree keep (0.4 and 1 on 86 cells)
-OCCUPIED_BEFORE = 0.5  # probability that a cell is not empty, before it is counted
+MOST_OCCUPIED = 0.999  # probability that a cell is not empty, before it is counted
+EMPTY_DOUBT = 1.0  # deviations of the noise; a cell of so many records may as well be empty (4 lost on `unequal`)
 
 # #limits-of-computing-time
 RESTARTS = 30  # k-means++ starts
@@ -250,7 +260,7 @@ INTERVAL_SPREAD = 0.05  # of the deviation of a cell, in a scale after a step (0
 INTERVAL_SIGNAL = {"grid": 300.0, "tree": 30.0, "hyperplanes": 30.0}  # records a cell over noise; from there as 1/√
 INTERVAL_SIDE = 0.2  # of the side of a cell, in a scale without a step (0.05 to 0.6)
 INTERVAL_BORDER = 0.07  # records that a border may move, squared, for each record times the noise of a count
-INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5)}  # coordinates, sizes; after a step that followed the fixed point
+INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.25, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
 INTERVAL_CORRECTED_FACTORS = {"grid": (2.0, 2.2), "tree": (2.4, 2.2), "hyperplanes": (3.4, 2.5)}  # after a correction
 INTERVAL_FACTORS = {"tree": (1.15, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((1.7, -0.25, 0.0), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
