@@ -52,7 +52,9 @@ def cases() -> Iterator[Case]:
             yield Case(method, n, d, k)
     yield Case("lloyd", 3000, 2, 70)
     yield Case("lloyd", 3000, 40, 60)
-    yield Case("synopsis", 2000, 2, 30)
+    yield Case("synopsis", 2000, 2, 30)  # corrected
+    yield Case("synopsis", 3000, 3, 8)
+    yield Case("synopsis", 6000, 7, 9)
     yield Case("synopsis", 9000, 14, 6)
     yield Case("gaussian", 2000, 30, 5)
     for method in ("su", "blum", "gupt"):

@@ -31,6 +31,15 @@ def release():
     return fit(records(), 0).release_
 
 
+@pytest.fixture(scope="module")
+def corrected():
+    """A release of six clusters in three features, whose synopsis was corrected before k-means began."""
+    rng = np.random.default_rng(7)
+    centers = np.array([[20, 20, 20], [80, 20, 20], [20, 80, 20], [80, 80, 20], [20, 50, 80], [80, 50, 80]])
+    X = np.clip(centers[rng.integers(6, size=6000)] + rng.normal(0, 6.0, (6000, 3)), 0, 100)
+    return DPKMeans(6, epsilon=0.8, bounds=(0, 100), guarantee="none", random_state=0).fit(X).release_
+
+
 def test_most_exact_means_and_sizes_lie_in_them_and_half_as_wide_would_not_do():
     X, inside, half, sizes = records(), [], [], []
     for seed in range(20):  # seeded: it fails always or never
@@ -66,37 +75,65 @@ def test_they_stay_in_the_box_and_sizes_at_or_above_zero(release):
         assert (found.size_lower >= 0).all()
 
 
-def test_a_cluster_that_does_not_stand_out_of_its_noise_may_be_anywhere(release):
-    assert release.certificate.correction is not None
-    clear = release.intervals()
+def test_a_re_centred_cluster_that_does_not_stand_out_of_its_noise_may_be_anywhere(release):
+    assert release.certificate.step is not None
+    check_that_a_lost_cluster_may_be_anywhere(release)
+
+
+def test_a_cluster_of_a_corrected_synopsis_that_does_not_stand_out_of_its_noise_may_be_anywhere(corrected):
+    assert corrected.certificate.correction is not None
+    check_that_a_lost_cluster_may_be_anywhere(corrected)
+
+
+def check_that_a_lost_cluster_may_be_anywhere(release):
+    clear, d = release.intervals(), release.centroids.shape[1]
     assert (clear.upper - clear.lower < 50).all()
     lost = replace(release, sizes=(1.0, *release.sizes[1:]), identity=None).intervals()
-    assert np.array_equal(lost.lower[0], [0, 0])
-    assert np.array_equal(lost.upper[0], [100, 100])
+    assert np.array_equal(lost.lower[0], [0] * d)
+    assert np.array_equal(lost.upper[0], [100] * d)
     assert np.array_equal(lost.upper[1:], clear.upper[1:])
 
 
 def test_an_interval_is_as_wide_as_the_step_on_the_records_shows_the_synopsis_to_be_off(release):
-    correction, here = release.certificate.correction, release.intervals()
-    apart = ((correction.means[:, None] - release.certificate.fixed_point) ** 2).sum(axis=2)
-    asked = correction.centroids - np.where(np.argmin(apart, axis=1) == 0, 0.05, 0.0)[:, None] * np.array([1.0, 0.0])
-    moved = replace(release.certificate, correction=replace(correction, centroids=asked))
-    found = replace(release, certificate=moved, identity=None).intervals()
+    step, here = release.certificate.step, release.intervals()
+    moved = replace(step, moved_to=step.moved_to + np.array([[0.05, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    found = replace(release, certificate=replace(release.certificate, step=moved), identity=None).intervals()
     wider = (found.upper - found.lower) - (here.upper - here.lower)
     assert wider[0, 0] > 3.0  # in units of the data, of which the box has 100 a side
     assert np.abs(wider.ravel()[1:]).max() < 1e-9
+    sizes = replace(release, sizes=(release.sizes[0] - 300.0, *release.sizes[1:]), identity=None).intervals()
+    assert sizes.size_upper[0] > here.size_lower[0]
+    assert np.array_equal(sizes.size_upper[1:], here.size_upper[1:])
 
 
-def test_an_interval_reaches_to_where_clipping_drew_the_mean_from(release):
-    certificate, places = release.certificate, release.certificate.points.copy()
-    mine = np.argmin(((places[:, None] - certificate.fixed_point) ** 2).sum(axis=2), axis=1) == 0
-    radius, middle = certificate.correction.bound[0, 0], certificate.fixed_point[0, 0]
-    far = mine & (places[:, 0] > middle + 0.4 * radius)
-    assert far.any()
-    places[far, 0] = middle + 1.4 * radius
-    skewed = replace(release, certificate=replace(certificate, points=places), identity=None)
-    found, at = skewed.intervals(), skewed.centroids
-    assert found.upper[0, 0] - at[0, 0] > 1.1 * (at[0, 0] - found.lower[0, 0])
+def test_an_interval_is_as_wide_as_a_correction_shows_the_synopsis_to_have_been_off(corrected):
+    correction, here = corrected.certificate.correction, corrected.intervals()
+    apart = ((correction.means[:, None] - corrected.certificate.fixed_point) ** 2).sum(axis=2)
+    away = np.where(np.argmin(apart, axis=1) == 0, 0.05, 0.0)[:, None] * np.array([1.0, 0.0, 0.0])
+    further = correction.centroids + np.sign(correction.centroids - correction.means) * away
+    changed = replace(corrected.certificate, correction=replace(correction, centroids=further))
+    found = replace(corrected, certificate=changed, identity=None).intervals()
+    wider = (found.upper - found.lower) - (here.upper - here.lower)
+    assert wider[0, 0] > 3.0
+    assert np.abs(wider.ravel()[1:]).max() < 1e-9
+
+
+def test_an_interval_reaches_to_where_clipping_drew_the_mean_from(release, corrected):
+    for one in (release, corrected):
+        certificate, places = one.certificate, one.certificate.points.copy()
+        step, correction = certificate.step, certificate.correction
+        looked = (certificate.fixed_point, step.bound) if correction is None else (correction.means, correction.bound)
+        asked, bound = looked
+        labels = np.argmin(((places[:, None] - asked) ** 2).sum(axis=2), axis=1)
+        cell = np.argmax(np.bincount(labels, certificate.weights))
+        cluster = np.argmin(((certificate.fixed_point - asked[cell]) ** 2).sum(axis=1))
+        radius, middle = bound[cell, 0], asked[cell, 0]
+        far = (labels == cell) & (places[:, 0] > middle + 0.4 * radius)
+        assert far.any()
+        places[far, 0] = middle + 1.4 * radius
+        skewed = replace(one, certificate=replace(certificate, points=places), identity=None)
+        found, at = skewed.intervals(), skewed.centroids
+        assert found.upper[cluster, 0] - at[cluster, 0] > 1.1 * (at[cluster, 0] - found.lower[cluster, 0])
 
 
 def test_less_noise_gives_narrower_intervals_and_rows_of_persons_wider_ones():
@@ -107,21 +144,23 @@ def test_less_noise_gives_narrower_intervals_and_rows_of_persons_wider_ones():
     assert np.median(persons.upper - persons.lower) > 2 * width[1]
 
 
-@pytest.mark.parametrize("features", [1, 4, 6, 18])
-def test_every_kind_of_synopsis_has_them_with_and_without_a_step_on_the_records(features):
+@pytest.mark.parametrize(("features", "k"), [(1, 2), (4, 2), (6, 2), (18, 2), (3, 9), (6, 9), (30, 9)])
+def test_every_kind_of_synopsis_has_them_with_and_without_a_step_on_the_records(features, k):
     rng = np.random.default_rng(1)
     X = np.clip(
-        rng.random((2, features))[rng.integers(2, size=4000)] + 0.05 * rng.standard_normal((4000, features)), 0, 1
+        rng.random((k, features))[rng.integers(k, size=4000)] + 0.05 * rng.standard_normal((4000, features)), 0, 1
     )
     options = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 0, "guarantee": "none"}
     released = [
-        DPKMeans(2, **options).fit(X).release_,
-        make_synopsis(X, n_clusters=2, **options).fit(2, random_state=0),
+        DPKMeans(k, **options).fit(X).release_,
+        make_synopsis(X, n_clusters=k, **options).fit(k, random_state=0),
     ]
-    assert [one.certificate.correction is None for one in released] == [False, True]
+    certificates = [one.certificate for one in released]
+    assert [c.step is None for c in certificates] == [k > 2, True]
+    assert [c.correction is None for c in certificates] == [k == 2, True]
     for one in released:
         found = one.intervals()
-        assert found.lower.shape == (2, features)
+        assert found.lower.shape == (k, features)
         assert (found.lower <= one.centroids).all()
         assert (one.centroids <= found.upper).all()
         assert np.isfinite(found.upper - found.lower).all()

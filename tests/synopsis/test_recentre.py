@@ -12,7 +12,7 @@ from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.synopsis.kmeans import to_fixed_point
 from dpkmeans.synopsis.recentre import deviation_of, extrapolate, learn_radius, noise_of_means, radius_of, recentre
-from dpkmeans.synopsis.settings import MIN_RADIUS
+from dpkmeans.synopsis.settings import EXTRAPOLATION, MIN_RADIUS
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 
@@ -57,7 +57,7 @@ def test_without_a_signal_centroids_stay_where_they_are():
 def test_the_next_step_is_extrapolated_from_the_synopsis_and_no_further():
     points = WeightedPoints(np.array([[0.0], [0.25], [0.5], [0.75], [1.0]]), np.ones(5))
     fixed = np.array([[0.125], [0.75]])
-    assert np.array_equal(extrapolate(points, fixed, fixed, 0.75), fixed)
+    assert np.array_equal(extrapolate(points, fixed, fixed, EXTRAPOLATION), fixed)
     moved = np.array([[0.25], [0.875]])  # the first takes 0.5 over, so both means grow by 0.125
     assert np.allclose(extrapolate(points, fixed, moved, 1.0), moved + 0.125)
     assert np.allclose(extrapolate(points, fixed, moved, 0.5), moved + 0.0625)
@@ -71,7 +71,7 @@ def test_a_followed_step_ends_nearer_to_the_optimum_where_the_synopsis_is_off_by
     exact = engine_of(X).cell_statistics(fixed)
     moved = reveal(exact, why="a test").means(empty=fixed)
     best = np.array([[0.25], [0.75]])
-    gone = extrapolate(shifted, fixed, moved, 0.75)
+    gone = extrapolate(shifted, fixed, moved, EXTRAPOLATION)
     assert np.abs(gone - best).max() < 0.7 * np.abs(moved - best).max()
 
 
