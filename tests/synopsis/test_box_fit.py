@@ -27,8 +27,10 @@ from dpkmeans.synopsis.box_fit import (
     BoxFit,
     ask_fit,
     fit_share,
+    has_few_clusters,
     is_for_a_grid,
     is_for_one_mean,
+    least_outside,
     longest_sides,
     outside_half_box,
     quarters_of,
@@ -36,6 +38,7 @@ from dpkmeans.synopsis.box_fit import (
 )
 from dpkmeans.synopsis.zoom import SIDE
 
+MANY = constants.FEW_CLUSTERS + 1  # clusters
 SEEDED = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 STEP = 2.0**-20
 LABEL = "box: outside half"
@@ -149,7 +152,7 @@ def test_one_number_is_released_with_the_noise_of_one_record_and_what_it_cost_is
     noise, ledger = Watching(0), Ledger(1.0)
     rng = Randomness(np.random.default_rng(0), noise)
     engine = engine_of(np.random.default_rng(0).random((50, d)), Bounds.of((0, 1), d))
-    ask_fit(engine, 50.0, Epsilon.of(0.1), ledger=ledger, rng=rng)
+    ask_fit(engine, 50.0, 3, Epsilon.of(0.1), ledger=ledger, rng=rng)
     ((shape, scale),) = noise.asked
     assert shape == (1, 1)
     assert 10.0 <= scale < 10.0 * (1 + 1e-9)  # 1/ε, whatever the number of features
@@ -166,7 +169,7 @@ def test_the_box_is_called_tight_as_often_as_noise_of_one_record_says():
     X = np.zeros((n, d))
     X[:out] = 1.0
     engine, rng = engine_of(X, Bounds.of((0, 1), d)), Randomness.with_seed(1)
-    asked = [ask_fit(engine, float(n), Epsilon.of(0.1), ledger=Ledger(1.0), rng=rng) for _ in range(draws)]
+    asked = [ask_fit(engine, float(n), MANY, Epsilon.of(0.1), ledger=Ledger(1.0), rng=rng) for _ in range(draws)]
     tight = asked.count(BoxFit.TIGHT)
     least = next(z for z in range(n) if (out + z) / n > constants.MIN_TIGHT_OUTSIDE)
 
@@ -198,10 +201,10 @@ def test_one_record_steers_nothing_but_through_the_noise_of_the_question(d, extr
 # --- what it says ---------------------------------------------------------------------------------
 
 
-def verdict(X, box, epsilon=30.0) -> BoxFit:
+def verdict(X, box, epsilon=30.0, k=MANY) -> BoxFit:
     """At ε = 30, one record in fifty is noise with a chance below e^-60 of 100 records, and less of more."""
     rng = Randomness.with_seed(0)
-    return ask_fit(engine_of(X, box), float(len(X)), Epsilon.of(epsilon), ledger=Ledger(epsilon), rng=rng)
+    return ask_fit(engine_of(X, box), float(len(X)), k, Epsilon.of(epsilon), ledger=Ledger(epsilon), rng=rng)
 
 
 def clusters(n: int, d: int, k: int = 8, seed: int = 0) -> np.ndarray:
@@ -258,6 +261,27 @@ def test_sides_without_a_width_say_nothing():
     assert verdict(X, Bounds.of((np.zeros(8), 8 * upper), 8)) is BoxFit.LOOSE
 
 
+def test_a_few_clusters_fill_their_box_though_one_of_them_holds_most_records():
+    rng = np.random.default_rng(5)
+    X = np.where(rng.random((1000, 1)) < 0.2, 0.9, 0.1) + 0.02 * rng.standard_normal((1000, 6))
+    box = Bounds.of((0, 1), 6)
+    assert verdict(X, box, k=constants.FEW_CLUSTERS) is BoxFit.TIGHT
+    assert verdict(X, box) is BoxFit.UNKNOWN
+
+
+@SEEDED
+@given(st.integers(1, 100), st.floats(0, 1e6))
+def test_less_is_asked_of_a_few_clusters_only_where_noise_does_not_reach_there(k, paid):
+    least = least_outside(k, paid)
+    assert constants.FEW_TIGHT_OUTSIDE <= least <= constants.MIN_TIGHT_OUTSIDE
+    if k > constants.FEW_CLUSTERS:
+        assert least == constants.MIN_TIGHT_OUTSIDE
+    if (
+        least < constants.MIN_TIGHT_OUTSIDE
+    ):  # in a box that is too wide, Laplace noise reaches there in one fit of forty
+        assert math.exp(-least * paid) / 2 <= math.exp(-constants.TIGHT_DOUBT) / 2 * (1 + 1e-9) < 0.025
+
+
 # --- when it is asked -----------------------------------------------------------------------------
 
 
@@ -267,12 +291,16 @@ def test_the_share_for_the_question_lies_within_its_limits_and_is_not_spent_on_n
     """Up to four features nothing is asked: a zoom among rectangles finds out by itself."""
     paid = 10.0**log_paid
     share = fit_share(paid, k, d)
+    narrow = fit_share(paid, k, d, narrows=True)
     if share is None:
+        assert narrow is None or narrow > constants.USUAL_FIT_SHARE
         return
+    assert narrow == share
     assert d >= 5
     assert constants.MIN_FIT_SHARE <= share <= constants.MAX_FIT_SHARE
     assert share * paid >= constants.LEAST_FIT_SIGNAL
-    assert share <= constants.USUAL_FIT_SHARE or is_for_a_grid(paid, k, d) or is_for_one_mean(paid, k, d)
+    decides = is_for_a_grid(paid, k, d) or is_for_one_mean(paid, k, d) or (d >= 27 and has_few_clusters(paid, k, d))
+    assert share <= constants.USUAL_FIT_SHARE or decides
 
 
 @pytest.mark.parametrize("d", [5, 12, 26, 60])

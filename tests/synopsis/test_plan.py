@@ -81,15 +81,21 @@ def paid_for(signal, k, d):
 
 
 def test_in_a_box_that_fits_a_weak_signal_is_spent_on_counts_of_a_grid():
-    k, d = 4, 8
-    weak = paid_for(0.9 * settings.COUNTS_SIGNAL, k, d)
+    k, d = 4, 7
+    weak = paid_for(0.9 * settings.FEW_COUNTS_SIGNAL, k, d)
     plans = {fit: make_plan(Epsilon.of(1.0), weak, k, d, fit=fit) for fit in BoxFit}
     assert isinstance(plans[BoxFit.TIGHT].builder, Grid)
     assert plans[BoxFit.TIGHT].recentre_epsilon is None
     assert not isinstance(plans[BoxFit.UNKNOWN].builder, Grid)
     assert not isinstance(plans[BoxFit.LOOSE].builder, Grid)
-    strong = paid_for(1.1 * settings.COUNTS_SIGNAL, k, d)
+    strong = paid_for(1.1 * settings.FEW_COUNTS_SIGNAL, k, d)
     assert isinstance(make_plan(Epsilon.of(1.0), strong, k, d, fit=BoxFit.TIGHT).builder, Tree)
+    for k, d in ((20, 5), (20, 20), (4, 12)):  # the noise of a count is the same in any number of features
+        weak, strong = (
+            make_plan(Epsilon.of(1.0), settings.COUNTS_SIGNAL * k * t, k, d, fit=BoxFit.TIGHT) for t in (0.9, 1.1)
+        )
+        assert isinstance(weak.builder, Grid)
+        assert isinstance(strong.builder, Tree)
 
 
 def test_in_a_box_that_fits_a_few_clusters_are_told_apart_by_a_tree_in_any_number_of_features():

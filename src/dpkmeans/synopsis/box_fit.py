@@ -35,16 +35,20 @@ class BoxFit(Enum):
     UNKNOWN = "neither, or it was not asked"
 
 
-def fit_share(paid: float, k: int, n_features: int) -> float | None:
+def fit_share(paid: float, k: int, n_features: int, *, narrows: bool = False) -> float | None:
     """The part of ε for the question, if N·ε is `paid` in all; None where the answer would be noise, or change little.
 
-    With few records it costs more, so it is only asked where the answer decides much.
+    With few records it costs more, so it is only asked where the answer decides much. `narrows` says whether clusters
+    would be looked for in fewer features of a box that fits.
     """
     if n_features < settings.MIN_TREE_FEATURES:
         return None  # a zoom finds out by itself
     share = min(max(settings.FIT_SIGNAL / max(paid, 1e-9), settings.MIN_FIT_SHARE), settings.MAX_FIT_SHARE)
-    much = (n_features < settings.MIN_HYPERPLANE_FEATURES and is_for_a_grid(paid, k, n_features)) or is_for_one_mean(
-        paid, k, n_features
+    much = (
+        narrows
+        or (n_features < settings.MIN_HYPERPLANE_FEATURES and is_for_a_grid(paid, k, n_features))
+        or (n_features >= settings.MIN_ALWAYS_HYPERPLANE_FEATURES and has_few_clusters(paid, k, n_features))
+        or is_for_one_mean(paid, k, n_features)
     )
     if share * paid < settings.LEAST_FIT_SIGNAL or not (much or share <= settings.USUAL_FIT_SHARE):
         return None
@@ -53,9 +57,15 @@ def fit_share(paid: float, k: int, n_features: int) -> float | None:
 
 def is_for_a_grid(paid: float, k: int, n_features: int) -> bool:
     """Whether, in a box that fits, the signal is too weak for more than counts of a few cells."""
-    signal = paid / k
-    weak = signal < settings.COUNTS_SIGNAL * n_features and signal * n_features < settings.MAX_COUNTS_SIGNAL
-    return weak and n_features <= settings.MAX_COUNTS_FEATURES
+    most = settings.COUNTS_SIGNAL
+    if k < settings.MANY_CLUSTERS:
+        most = min(most, settings.FEW_COUNTS_SIGNAL * n_features)
+    return paid / k < most and n_features <= settings.MAX_COUNTS_FEATURES
+
+
+def has_few_clusters(paid: float, k: int, n_features: int) -> bool:
+    """Whether, in a box that fits, a tree tells so few clusters apart in any number of features."""
+    return k <= settings.FEW_CLUSTERS and paid >= settings.FEW_CLUSTERS_SIGNAL * n_features
 
 
 def is_for_one_mean(paid: float, k: int, n_features: int) -> bool:
@@ -63,18 +73,28 @@ def is_for_one_mean(paid: float, k: int, n_features: int) -> bool:
     if n_features < settings.MIN_TREE_FEATURES:
         return False
     least, most = settings.TWO_STEPS_SIGNAL * n_features, settings.ONE_MEAN_SIGNAL * n_features
-    return least <= paid < most and paid / k < settings.COUNTS_SIGNAL * n_features
+    return least <= paid < most and paid / k < settings.ONE_MEAN_CLUSTER_SIGNAL * n_features
 
 
-def ask_fit(engine: Asked, records: float, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> BoxFit:
-    """Whether the box fits so many `records`, for `epsilon`."""
+def ask_fit(engine: Asked, records: float, k: int, epsilon: Epsilon, *, ledger: Ledger, rng: Randomness) -> BoxFit:
+    """Whether the box fits so many `records` in k clusters, for `epsilon`."""
     cells = quarters_of(engine.bounds.unit_box)
     exact = outside_half_box(engine.answer(cells), cells)
     noisy = Laplace(epsilon).release(exact, ledger=ledger, rng=rng, label="box: outside half")
     outside = float(noisy[0, 0]) / records
-    if outside > settings.MIN_TIGHT_OUTSIDE:
+    if outside > least_outside(k, records * float(epsilon)):
         return BoxFit.TIGHT
     return BoxFit.LOOSE if outside < settings.MAX_LOOSE_OUTSIDE else BoxFit.UNKNOWN
+
+
+def least_outside(k: int, paid: float) -> float:
+    """The part of the records outside the fullest box of half sides, above which the box fits, if N·ε is `paid` for it.
+
+    One of a few clusters may hold most records, and half a box with them. Where noise is small enough, less is asked.
+    """
+    if k > settings.FEW_CLUSTERS:
+        return settings.MIN_TIGHT_OUTSIDE
+    return min(settings.MIN_TIGHT_OUTSIDE, max(settings.FEW_TIGHT_OUTSIDE, settings.TIGHT_DOUBT / max(paid, 1e-9)))
 
 
 def quarters_of(box: FloatArray) -> GridCells:

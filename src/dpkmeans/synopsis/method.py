@@ -191,9 +191,11 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
     fit, features = BoxFit.UNKNOWN, np.arange(engine.n_features)
-    share = fit_share(n_records * float(before), k, d) if method.zoom and method.builder is None else None
+    narrows = len(worth_their_noise(engine.bounds.unit_box, n_records * float(before), k)) < engine.n_features
+    asks = method.zoom and method.builder is None
+    share = fit_share(n_records * float(before), k, d, narrows=narrows) if asks else None
     if share is not None and share_of(before.nano, share) > 0:
-        fit = ask_fit(engine, n_records, before.share(share), ledger=ledger, rng=rng)
+        fit = ask_fit(engine, n_records, k, before.share(share), ledger=ledger, rng=rng)
     if fit is BoxFit.TIGHT:  # features are only left out in a box that fits
         features = worth_their_noise(engine.bounds.unit_box, n_records * float(ledger.remaining), k)
     fewer = len(features) < engine.n_features

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpkmeans._typing import FloatArray, IntArray
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.synopsis import settings
-from dpkmeans.synopsis.box_fit import BoxFit, is_for_a_grid, is_for_one_mean
+from dpkmeans.synopsis.box_fit import BoxFit, has_few_clusters, is_for_a_grid, is_for_one_mean
 from dpkmeans.synopsis.grid import Grid
 from dpkmeans.synopsis.histogram import Histogram
 from dpkmeans.synopsis.hyperplanes import Hyperplanes
@@ -62,8 +62,7 @@ def is_for_hyperplanes(paid: float, k: int, n_features: int, fit: BoxFit) -> boo
         return True
     many = settings.MIN_ALWAYS_HYPERPLANE_FEATURES
     if fit is BoxFit.TIGHT:
-        few = k <= settings.FEW_CLUSTERS and paid >= settings.FEW_CLUSTERS_SIGNAL * n_features
-        return n_features >= many and not few
+        return n_features >= many and not has_few_clusters(paid, k, n_features)
     weak = paid / k < settings.MIN_MEANS_SIGNAL * n_features
     return n_features >= (many if weak else settings.MIN_HYPERPLANE_FEATURES)
 
