@@ -276,9 +276,7 @@ def test_less_is_asked_of_a_few_clusters_only_where_noise_does_not_reach_there(k
     assert constants.FEW_TIGHT_OUTSIDE <= least <= constants.MIN_TIGHT_OUTSIDE
     if k > constants.FEW_CLUSTERS:
         assert least == constants.MIN_TIGHT_OUTSIDE
-    if (
-        least < constants.MIN_TIGHT_OUTSIDE
-    ):  # in a box that is too wide, Laplace noise reaches there in one fit of 290
+    if least < constants.MIN_TIGHT_OUTSIDE:  # in a box that is too wide, Laplace noise reaches there in one fit of 290
         assert math.exp(-least * paid) / 2 <= math.exp(-constants.TIGHT_DOUBT) / 2 * (1 + 1e-9) < 1 / 290
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpkmeans.audit.hard_pairs import run_of
+from dpkmeans.audit.replay import replay
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
 from dpkmeans.core.exact import reveal
@@ -15,6 +18,7 @@ from dpkmeans.engines.memory import MemoryEngine
 from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
+from dpkmeans.session import FitRequest
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.correct import corrected
 from dpkmeans.synopsis.grid import Grid
@@ -57,6 +61,26 @@ def test_hyperplanes_are_corrected_with_any_number_of_clusters_if_a_step_follows
 def test_a_correction_takes_no_more_passes_than_a_step_that_follows_the_fixed_point():
     for d in (2, 3, 6, 8):
         assert planned(35.0 * max(d, 3), 8, d).passes <= planned(500.0 * d * 8, 8, d).passes + 1  # 1: a learned radius
+
+
+@pytest.mark.parametrize("extra", [0.0, 1.0, 0.43, 7.0], ids=["corner", "other corner", "inside", "outside"])
+@pytest.mark.parametrize(
+    ("d", "k", "label"),
+    [(2, 8, "grid: counts"), (3, 6, "grid: counts"), (6, 5, "tree: leaves"), (30, 9, "signs: means")],
+)
+def test_one_record_steers_nothing_but_through_the_noise_of_a_correction(extra, d, k, label):
+    """Exact losses of whole fits on neighbours, and the same questions on both sides."""
+    rng = np.random.default_rng(d)
+    n = {2: 500, 3: 600, 6: 1500, 30: 2500}[d]
+    X = np.clip(rng.random((k, d))[rng.integers(k, size=n)] + 0.05 * rng.standard_normal((n, d)), 0, 1)
+    request = FitRequest(n_clusters=k, epsilon=1.0, bounds=(0, 1), scale=None, nulls="midpoint")
+    sides = (run_of(request, X), run_of(request, np.vstack([X, np.full(d, extra)])))
+    for seed in range(2):
+        replayed = replay(*sides, seed)
+        assert replayed.holds, replayed.why_not
+        assert {label, "re-centring"} <= {call.label for call in replayed.calls}
+    plain = sides[0](Randomness.with_seed(0)).shown
+    assert plain["certificate"]["found"] is not None
 
 
 def a_synopsis() -> tuple[WeightedPoints, FixedPoint]:
