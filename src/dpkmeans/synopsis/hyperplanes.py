@@ -69,7 +69,9 @@ class Hyperplanes:
                 mean = WeightedPoints(seen.place(first.all_there_is[None, :]), np.array([n]))
                 return Built(mean, signal=1, near=_near(view, d, n * float(epsilon)))
             middle, left = first.mean.place, first.left
-        spread_epsilon, radius_epsilon = left.share(self.spread_share), left.share(self.radius_share)
+        radius_share = max(self.radius_share, settings.RADIUS_SIGNAL / max(n * float(left), 1e-9))
+        spread_epsilon = left.share(self.spread_share)
+        radius_epsilon = left.share(min(radius_share, settings.MAX_RADIUS_SHARE))
         sides_epsilon = left.share(self.sides_share)
         means_epsilon = left - spread_epsilon - radius_epsilon - sides_epsilon
         box = seen.bounds.unit_box

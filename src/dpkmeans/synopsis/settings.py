@@ -93,7 +93,8 @@ TIGHT_MIDDLE_DEVIATION = 0.15  # the same in a box that fits (0.1 and 0.2 on 26 
 MIN_MEANS_ZOOM = 35.0  # N·ε per feature; with less no zoom, but one mean in two steps (20 and 60 on 74 problems)
 MAX_MIDDLE_DEVIATION = 0.15  # half sides; the mean of a zoom is the middle where it has less noise (not varied)
 SPREAD_SHARE = 0.032  # of ε
-RADIUS_SHARE = 0.043  # of ε
+RADIUS_SHARE, MAX_RADIUS_SHARE = 0.043, 0.15  # of ε
+RADIUS_SIGNAL = 40.0  # N·ε times the share for the radius, within these limits (80 and none on 261 cells)
 SIDES_SHARE = 0.3  # of the rest; the means get what is left (0.387 and 0.5 on 41 cells)
 THRESHOLD_OFFSET = 0.4  # standard deviations by which every other hyperplane is moved off the middle
 MIN_DIRECTIONS, MAX_DIRECTIONS = 3, 14  # hyperplanes
@@ -108,7 +109,7 @@ HYPERPLANE_RESTARTS = 20  # k-means++ starts
 
 # #one-budget-for-the-means
 MIN_MEANS_SIGNAL = 6.0  # signal per feature; below it there is no re-centring step
-WEAK_SIDES_SHARE = 0.24  # of ε, below it
+WEAK_SIDES_SHARE = 0.1  # of ε, below it (0.05, 0.08, 0.12, 0.16 and 0.24 on 201 cells)
 
 # #re-centring
 GRID_RECENTRE_SHARE = 0.5  # of ε, where centroids are re-centred
