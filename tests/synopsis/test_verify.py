@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dpkmeans import DPKMeans
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.release import Release
 from dpkmeans.engines.memory import MemoryEngine
@@ -14,11 +16,13 @@ from dpkmeans.methods.registry import make_method
 from dpkmeans.privacy.ledger import Ledger
 from dpkmeans.privacy.randomness import Randomness
 from dpkmeans.storage import json_files as files
-from dpkmeans.storage.codec import decode_certificate, encode_certificate
+from dpkmeans.storage.codec import CORRECTION, decode_certificate, encode_certificate
 from dpkmeans.storage.models import KIND, VERSION
 from dpkmeans.synopsis.kmeans import means
+from dpkmeans.synopsis.recentre import LABEL
 from dpkmeans.synopsis.verify import verify
 from dpkmeans.synopsis.weighted_points import WeightedPoints
+from dpkmeans.verification import check_release
 
 METHODS = ["synopsis", "synopsis-posterior", "synopsis-prior", "eugkm", "su-hybrid", "lei"]
 
@@ -153,14 +157,25 @@ def test_after_a_correction_the_release_is_a_fixed_point_of_the_synopsis_that_it
     assert wrong(Release.from_dict(content | {"centroids": elsewhere.tolist()})) == statement
 
 
-def test_a_certificate_of_the_version_before_verifies():
-    content = a_release().to_dict()
-    later = ("asked", "found", "found_bound")
-    old = {name: value for name, value in content["certificate"].items() if name not in later} | {"version": 1}
-    release = Release.from_dict(content | {"certificate": old})
-    assert wrong(release) == []
-    assert release.certificate.correction is None
-    assert wrong(Release.from_dict(content | {"certificate": old | {"follow": 0.5}}))
+def test_a_certificate_without_a_correction_is_as_the_version_before_wrote_it_and_so_is_its_digest(tmp_path):
+    X = np.random.default_rng(0).random((600, 2))
+    release = DPKMeans(3, epsilon=1.0, bounds=(0, 1), random_state=1, guarantee="none").fit(X).release_
+    content = release.to_dict()
+    assert content["certificate"]["version"] == 1
+    assert not set(CORRECTION) & set(content["certificate"])
+    release.save(tmp_path / "first.json")
+    loaded = Release.load(tmp_path / "first.json")
+    assert check_release(loaded).hold
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "first.json").read_bytes()
+    assert check_release(Release.from_dict(content)).hold
+
+
+def test_a_step_that_nobody_paid_for_fails():
+    for release in (a_release(), a_corrected_release()):
+        spends = tuple(spend for spend in release.spends if spend.label != LABEL)
+        assert len(spends) == len(release.spends) - 1
+        assert "a step on the records is among its spends" in wrong(replace(release, spends=spends))
 
 
 def test_equal_centroids_fail():
@@ -190,7 +205,12 @@ def test_equal_centroids_fail():
         (False, {"follow": None}),
         (False, {"apart": "far"}),
         (False, {"sizes": None}),
+        (False, {"move_bound": [[1e9, 0.0]] * 4}),
         (True, {"asked": None}),
+        (True, {"asked": None, "found": None, "found_bound": None}),
+        (True, {"asked": [[5.0] * 3] * 9, "found": [[5.0] * 3] * 9}),
+        (True, {"found_bound": [[1e9] * 3] * 9}),
+        (True, {"moved_to": [[0.5] * 3] * 6, "move_bound": [[1.0] * 3] * 6, "follow": 0.0}),
         (True, {"asked": [[0.5]]}),
         (True, {"found": [], "asked": [], "found_bound": []}),
         (True, {"found": [[0.5, 0.5]]}),
@@ -217,11 +237,10 @@ def test_what_is_no_certificate_is_refused_when_a_model_is_read(certificate):
 
 
 def test_a_certificate_has_a_version_and_a_newer_one_is_refused():
+    assert a_corrected_release().to_dict()["certificate"]["version"] == 2
     content = a_release().to_dict()
     certificate = content["certificate"]
-    assert certificate["version"] == 2
-    later = ("version", "asked", "found", "found_bound")
-    before = {key: value for key, value in certificate.items() if key not in later}  # as 0.1 wrote it
+    before = {key: value for key, value in certificate.items() if key != "version"}  # as 0.1 wrote it
     assert wrong(Release.from_dict(content | {"certificate": before})) == []
     for version in (0, 3, "1", None):
         with pytest.raises(FileError, match="damaged"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpkmeans._typing import FloatArray
 
-VERSION = 2
+VERSION = 2  # 2: a correction; without one it is still 1, and so is its digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,11 @@ class Certificate:
     step: RecentringStep | None
     apart: float
     correction: Correction | None = None
-    version: int = VERSION
+
+    @property
+    def version(self) -> int:
+        """The oldest that says all of it."""
+        return 1 if self.correction is None else VERSION
 
     @property
     def costs(self) -> tuple[float, ...]:

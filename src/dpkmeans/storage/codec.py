@@ -29,6 +29,7 @@ ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exa
 BOUNDS: tuple[Literal["given"], Literal["from data"], Literal["estimated"]] = ("given", "from data", "estimated")
 
 MAX_TEXT = 10_000  # characters
+MAX_REACH = 1e3  # of a step on the records, in unit coordinates; none comes near it
 MARGIN = 1e-9  # by which a point may lie outside its box, in unit coordinates: rounding
 
 T = TypeVar("T", bound=str)
@@ -171,16 +172,18 @@ def decode_schema(plain: Any, bounds: Bounds, names: tuple[str, ...] | None) -> 
     return schema
 
 
+CORRECTION = "asked", "found", "found_bound"  # its names in a file, from version 2 of a certificate on
+
+
 def encode_certificate(certificate: Certificate) -> dict[str, Any]:
     """A certificate as nested lists of numbers."""
     lloyd_start, correction, step = certificate.lloyd_start, certificate.correction, certificate.step
+    found = () if correction is None else (correction.centroids, correction.means, correction.bound)
     return {
         "version": certificate.version,
         "points": certificate.points.tolist(),
         "weights": certificate.weights.tolist(),
-        "asked": None if correction is None else correction.centroids.tolist(),
-        "found": None if correction is None else correction.means.tolist(),
-        "found_bound": None if correction is None else correction.bound.tolist(),
+        **{name: matrix.tolist() for name, matrix in zip(CORRECTION, found, strict=bool(found))},
         "start": certificate.start.tolist(),
         "lloyd_start": None if lloyd_start is None else lloyd_start.tolist(),
         "fixed_point": certificate.fixed_point.tolist(),
@@ -201,16 +204,12 @@ def decode_certificate(plain: dict[str, Any], bounds: Bounds, n_clusters: int) -
         raise ValueError("a certificate of a newer version")
     shape = n_clusters, bounds.n_features
     points, weights = decode_points(plain, bounds)
-    correction, step = None, None
-    if version > 1 and plain["found"] is not None:
-        cells = len(plain["found"]), bounds.n_features
-        correction = Correction(*(read_matrix(plain[name], cells) for name in ("asked", "found", "found_bound")))
-        if cells[0] == 0 or (correction.bound < 0).any():
-            raise ValueError("a correction that no fit makes")
+    correction = None if version == 1 else _decode_correction(plain, bounds)
+    step = None
     if plain["move_bound"] is not None:
         moved_to, bound = read_matrix(plain["moved_to"], shape), read_matrix(plain["move_bound"], shape)
         step = RecentringStep(moved_to, bound, read_float(plain["follow"]))
-        if (bound < 0).any() or not 0 <= step.extrapolation <= 1:
+        if not _is_reach(bound) or not 0 <= step.extrapolation <= 1 or correction is not None:
             raise ValueError("a step that no fit takes")
     certificate = Certificate(
         points,
@@ -224,18 +223,35 @@ def decode_certificate(plain: dict[str, Any], bounds: Bounds, n_clusters: int) -
         step=step,
         apart=read_float(plain["apart"]),
         correction=correction,
-        version=version,
     )
     if len(certificate.sizes) != n_clusters or len(certificate.lloyd_costs) < 2:
         raise ValueError("sizes or costs that no fit has")
     return certificate
 
 
+def _decode_correction(plain: dict[str, Any], bounds: Bounds) -> Correction:
+    shape = len(plain["found"]), bounds.n_features
+    correction = Correction(*(read_matrix(plain[name], shape) for name in CORRECTION))
+    places = np.concatenate([correction.centroids, correction.means])
+    if shape[0] == 0 or not _is_reach(correction.bound) or not _is_inside(places, bounds):
+        raise ValueError("a correction that no fit makes")
+    return correction
+
+
+def _is_reach(bound: FloatArray) -> bool:
+    """Whether a step may have so wide a bound: finite, and not absurd."""
+    return bool(((bound >= 0) & (bound <= MAX_REACH)).all())
+
+
+def _is_inside(places: FloatArray, bounds: Bounds) -> bool:
+    return bool(((places >= -MARGIN) & (places <= bounds.unit_box + MARGIN)).all())
+
+
 def decode_points(plain: dict[str, Any], bounds: Bounds) -> tuple[FloatArray, FloatArray]:
     """The `points` (m, d), inside the box, and the positive `weights` (m,) of a synopsis."""
     weights = np.array([read_float(weight) for weight in plain["weights"]], np.float64)
     points = read_matrix(plain["points"], (len(weights), bounds.n_features))
-    if not ((points >= -MARGIN) & (points <= bounds.unit_box + MARGIN)).all():
+    if not _is_inside(points, bounds):
         raise ValueError("a point outside the bounds")
     if len(weights) == 0 or not (weights > 0).all():
         raise ValueError("no points, or weights that are not positive")

@@ -22,7 +22,7 @@ from dpkmeans.errors import MethodError
 from dpkmeans.synopsis import settings
 from dpkmeans.synopsis.box_fit import longest_sides
 from dpkmeans.synopsis.kmeans import assign, means
-from dpkmeans.synopsis.recentre import extrapolate, shrunk_moves
+from dpkmeans.synopsis.recentre import LABEL, extrapolate, shrunk_moves
 from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
@@ -104,7 +104,7 @@ class _Model:
             certificate.fixed_point,
             certificate.step,
             certificate.correction,
-            per_record.get("re-centring", 1.0),
+            per_record.get(LABEL, 1.0),
             np.asarray(release.sizes, np.float64),
         )
 

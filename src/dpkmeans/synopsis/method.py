@@ -48,6 +48,7 @@ from dpkmeans.synopsis.recentre import (
     radius_of,
     recentre,
 )
+from dpkmeans.synopsis.recount import recount
 from dpkmeans.synopsis.settings import (
     COUNT_SHARE,
     HYBRID_SHARE,
@@ -188,6 +189,10 @@ def build(engine: Engine, k: int, method: SynopsisMethod, *, ledger: Ledger, rng
     paid = before - ledger.remaining
     total = NoisyTotal(n_records, 0.0) if paid.nano == 0 else NoisyTotal.released(n_records, paid)
     d = int(np.count_nonzero(engine.bounds.unit_box))
+    if method.zoom and total.variance > 0:
+        now = Budget(before, n_records, math.sqrt(total.variance))
+        total = recount(engine, total, now, d, ledger=ledger, rng=rng)
+        n_records = total.value
     if n_records * float(before) / k < least_signal(d):
         warn(weak_signal(n_records * float(before) / k, d))
     fit, features = BoxFit.UNKNOWN, np.arange(engine.n_features)

@@ -15,14 +15,22 @@ from dpkmeans._typing import FloatArray
 from dpkmeans.kernels.jit import compiled_or
 from dpkmeans.synopsis import settings
 
+MOST_EXPONENT, HUGE, DOWN = 500.0, 1e150, 300.0
+"""exp(-z) underflows from z = 745 on: no more than the first is taken at once, and the last where sums grow huge."""
+
 
 def _noise_density_plain(z: FloatArray, entries: int) -> FloatArray:
     away = np.abs(z)
-    term, total = np.array([math.exp(-one) for one in away.tolist()]), np.zeros(len(z))
+    left = np.maximum(away - MOST_EXPONENT, 0.0)
+    term, total = np.array([math.exp(one) for one in (left - away).tolist()]), np.zeros(len(z))
     for j in range(entries):
         total += term
         term = term * away / (j + 1)
-    return total / (2 * entries)
+        for i in np.flatnonzero((term > HUGE) & (left > 0.0)):
+            down = math.exp(-min(left[i], DOWN))
+            term[i], total[i], left[i] = term[i] * down, total[i] * down, max(left[i] - DOWN, 0.0)
+    rest = np.array([math.exp(-one) for one in left.tolist()])
+    return np.asarray(total * rest / (2 * entries))
 
 
 @compiled_or(_noise_density_plain, lambda z, entries: 8 * len(z) * (10 + entries))
@@ -35,11 +43,15 @@ def noise_density(z: FloatArray, entries: int) -> FloatArray:
     density = np.empty(len(z))
     for i in range(len(z)):
         away = abs(z[i])
-        term, total = math.exp(-away), 0.0
+        left = max(away - MOST_EXPONENT, 0.0)
+        term, total = math.exp(left - away), 0.0
         for j in range(entries):
             total += term
             term = term * away / (j + 1)
-        density[i] = total / (2 * entries)
+            if term > HUGE and left > 0.0:
+                down = math.exp(-min(left, DOWN))
+                term, total, left = term * down, total * down, max(left - DOWN, 0.0)
+        density[i] = total * math.exp(-left) / (2 * entries)
     return density
 
 

@@ -23,6 +23,8 @@ from dpkmeans.synopsis.tree import cube_variance
 from dpkmeans.synopsis.view import Asked
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
+LABEL = "re-centring"  # of the spend on a step on the records
+
 
 @dataclass(frozen=True)
 class Recentred:
@@ -78,7 +80,7 @@ def recentre(
     *,
     ledger: Ledger,
     rng: Randomness,
-    label: str = "re-centring",
+    label: str = LABEL,
 ) -> Recentred:
     """Move each centroid to the noisy mean of its clipped residuals, shrunk by signal to noise."""
     noisy = LInfLaplace(epsilon).release(

@@ -13,7 +13,7 @@ from dpkmeans.core.certificate import Certificate, Correction, RecentringStep
 from dpkmeans.core.release import Release
 from dpkmeans.kernels import weighted_lloyd
 from dpkmeans.synopsis.kmeans import FixedPoint, assign
-from dpkmeans.synopsis.recentre import extrapolate
+from dpkmeans.synopsis.recentre import LABEL, extrapolate
 from dpkmeans.synopsis.weighted_points import WeightedPoints
 
 TOLERANCE = 1e-9  # of what a number may be off on another machine
@@ -97,6 +97,7 @@ def verify(release: Release) -> list[Verdict]:
         Verdict("converged, as it says", release.converged is True),
         Verdict("no centroid moved farther than its bound", bool((np.abs(moved_to - fixed) <= allowed + EDGE).all())),
         Verdict("no mean of the correction is farther away than its bound", _is_near(certificate.correction)),
+        Verdict("a step on the records is among its spends", _is_paid(release)),
         Verdict(
             "the release is where the synopsis leads from there",
             0 <= apart <= MAX_APART
@@ -104,6 +105,13 @@ def verify(release: Release) -> list[Verdict]:
         ),
         Verdict("all centroids differ", len(np.unique(release.centroids, axis=0)) == release.n_clusters),
     ]
+
+
+def _is_paid(release: Release) -> bool:
+    certificate = release.certificate
+    if certificate is None or (certificate.step is None and certificate.correction is None):
+        return True
+    return any(spend.label == LABEL for spend in release.spends)
 
 
 def _is_near(correction: Correction | None) -> bool:

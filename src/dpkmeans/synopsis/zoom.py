@@ -147,21 +147,15 @@ def _choose(
 def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Randomness) -> tuple[View, bool]:
     box = view.bounds.unit_box
     wide = np.flatnonzero(box)
+    price = price_of_halving(budget, len(wide))
+    if price <= 0.0:
+        return view, False
     begin, end = rectangles(len(wide))
     parts = np.ones(len(box), np.int64)
     grid = cells_a_side(len(wide))
     parts[wide] = grid
-    share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
-    noise = budget.noise(share, len(begin))
-    if noise * budget.n > settings.MAX_ZOOM_NOISE * (budget.n + settings.ZOOM_DOUBT * budget.deviation):
-        return view, False
     halvings = log2(grid / (end - begin)).mean(axis=1)
-    price = min(
-        (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
-        (settings.MAX_PRICE * budget.sure - noise * budget.n) / float(halvings.max()),
-    )
-    if price <= 0.0:  # then a choice cannot favour a smaller box
-        return view, False
+    share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
     epsilon = budget.epsilon.share(share)
     cells = GridCells(box, np.ones_like(parts), parts[None, :])
     everything = Shells(view.center, view.half[None, :])
@@ -175,6 +169,21 @@ def _among_rectangles(view: View, budget: Budget, *, ledger: Ledger, rng: Random
     upper[wide] = end[chosen] / grid * box[wide]
     again = bool((end - begin == (end - begin).min())[chosen].any())
     return view.part(view.place(lower), view.place(upper)), again
+
+
+def price_of_halving(budget: Budget, n_wide: int) -> float:
+    """In records, for all sides of a rectangle; 0 where a choice would be noise, or could not favour a smaller box."""
+    begin, end = intervals(*settings.RECTANGLES[n_wide])
+    share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
+    noise = budget.noise(share, len(begin) ** n_wide)
+    if noise * budget.n > settings.MAX_ZOOM_NOISE * (budget.n + settings.ZOOM_DOUBT * budget.deviation):
+        return 0.0
+    most = math.log2(cells_a_side(n_wide) / int((end - begin).min()))
+    price = min(
+        (settings.RECTANGLE_PRICE * noise + settings.ZOOM_LOSS) * budget.n,
+        (settings.MAX_PRICE * budget.sure - noise * budget.n) / most,
+    )
+    return max(price, 0.0)
 
 
 def cells_a_side(n_features: int) -> int:
