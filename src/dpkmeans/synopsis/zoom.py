@@ -175,7 +175,7 @@ def price_of_halving(budget: Budget, n_wide: int) -> float:
     """In records, for all sides of a rectangle; 0 where a choice would be noise, or could not favour a smaller box."""
     begin, end = intervals(*settings.RECTANGLES[n_wide])
     share = budget.share(settings.ZOOM_SIGNAL, settings.MIN_RECTANGLE_SHARE, settings.MAX_RECTANGLE_SHARE)
-    noise = budget.noise(share, len(begin) ** n_wide)
+    noise = budget.noise(share, math.prod([len(begin)] * n_wide))
     if noise * budget.n > settings.MAX_ZOOM_NOISE * (budget.n + settings.ZOOM_DOUBT * budget.deviation):
         return 0.0
     most = math.log2(cells_a_side(n_wide) / int((end - begin).min()))
