@@ -244,7 +244,10 @@ ARGUMENTS = {
     view._part: part_arguments,
     tree_cells._add_halvings: halving_arguments,
     tree_cells._add_leaves: leaf_arguments,
-    posterior.noise_density: lambda rng, d: (rng.normal(0, 20, int(rng.integers(1, 40))), d),
+    posterior.noise_density: lambda rng, d: (
+        rng.normal(0, 20, int(rng.integers(1, 40))) * rng.choice([1.0, 60.0]),
+        d * int(rng.choice([1, 500])),
+    ),
     posterior._occupied: occupied_arguments,
     weighted_lloyd.columns_of: lambda rng, d: (rng.random((int(rng.integers(0, 30)), d)),),
     weighted_lloyd.nearest: nearest_arguments,

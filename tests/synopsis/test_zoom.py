@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.special import gammaincc
 
 from dpkmeans.core.bounds import Bounds
 from dpkmeans.core.epsilon import Epsilon
@@ -261,6 +262,14 @@ def test_the_law_of_the_noise_is_that_of_the_mechanisms(entries):
     assert density.sum() * (z[1] - z[0]) == pytest.approx(1.0, abs=1e-3)
     wanted = (entries + 1) * (entries + 2) / 3
     assert (density * z**2).sum() * (z[1] - z[0]) == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("entries", [1, 2, 500, 741, 1001, 4001])
+def test_the_law_of_the_noise_has_its_values_in_many_features_too(entries):
+    """Γ(D, z) / (2 Γ(D + 1)), though exp(-z) is 0 from z = 745 on."""
+    z = np.concatenate([np.linspace(0, 30, 50), entries * np.linspace(0, 1.5, 300)])
+    assert noise_density(z, entries) == pytest.approx(gammaincc(entries, z) / (2 * entries), rel=1e-9, abs=1e-290)
+    assert (noise_density(-z, entries) == noise_density(z, entries)).all()
 
 
 def test_scores_that_move_apart_by_more_than_they_declare_would_be_another_mechanism():
