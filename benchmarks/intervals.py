@@ -39,6 +39,14 @@ def fit(engine: MemoryEngine, k: int, epsilon: float) -> Release:
     return make_method("synopsis").run(engine, k, ledger=Ledger(epsilon), rng=Randomness.secure())
 
 
+def step_of(release: Release) -> str:
+    """Whether a step on the records corrected the synopsis, or re-centred the centroids."""
+    certificate = release.certificate
+    if certificate.correction is not None:
+        return "corrected"
+    return "no step" if certificate.step is None else "re-centred"
+
+
 def exact(engine: MemoryEngine, release: Release) -> tuple[np.ndarray, np.ndarray]:
     """Means (k, d) in the units of the data, NaN where there is no record, and sizes (k,) of the released cells."""
     cells = reveal(engine.cell_statistics(engine.bounds.unit_of(release.centroids)), why="a benchmark")
@@ -94,7 +102,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def choose(problems: int, fits: int) -> None:
     """For random problems, the coverage, and by how much margins would have to grow to hold 95 % of their values."""
-    found: dict[tuple[str, bool], list[tuple[float, ...]]] = {}
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for number in range(problems):
         w = random_problem(PUBLIC_SEED, number, features=(1, MAX_FEATURES), most_numbers=MAX_NUMBERS)
         if w.X.size > MAX_NUMBERS or w.k > MAX_CLUSTERS or len(w.X) < MIN_RECORDS:
@@ -113,16 +121,16 @@ def choose(problems: int, fits: int) -> None:
                 z = np.abs(c - means) / np.maximum(half, 1e-12)
                 needed.append(z[~np.isnan(z)])
                 size_needed.append(np.abs(n - sizes) / np.maximum(size_half, 1e-12))
-            kind = str(release.parameters["synopsis"]), release.certificate.correction is not None
+            kind = str(release.parameters["synopsis"]), step_of(release)
             both = np.concatenate(needed), np.concatenate(size_needed)
             row = *(float((z <= 1).mean()) for z in both), *(float(np.quantile(z, 0.95)) for z in both)
             found.setdefault(kind, []).append(row)
             shape = f"{len(w.X)} x {w.X.shape[1]}, k = {w.k}, epsilon {epsilon:g}"
-            print(f"  {w.name}: {shape}, {kind[0]}{', corrected' * kind[1]}: " + " ".join(f"{x:.2f}" for x in row))
+            print(f"  {w.name}: {shape}, {kind[0]}, {kind[1]}: " + " ".join(f"{x:.2f}" for x in row))
     for kind, rows in sorted(found.items()):
         cells, low = np.array(rows), (np.array(rows)[:, :2] < LEAST).mean(axis=0)
         print(
-            f"{kind[0]}{', corrected' * kind[1]}: {len(cells)} cells; coordinates and sizes: mean coverage "
+            f"{kind[0]}, {kind[1]}: {len(cells)} cells; coordinates and sizes: mean coverage "
             f"{cells[:, 0].mean():.3f} and {cells[:, 1].mean():.3f}, below {LEAST} in {low[0]:.0%} and {low[1]:.0%}; "
             f"needed, of the margins: {np.median(cells[:, 2]):.2f} and {np.median(cells[:, 3]):.2f} in the median"
         )

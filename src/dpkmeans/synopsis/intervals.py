@@ -221,7 +221,35 @@ class _Model:
         scale = np.hypot(np.hypot(scale, moves), share * spread) * small[:, None]
         if self.step is not None:
             return scale, np.hypot(size_scale, sizes - self.released)
-        return scale, np.sqrt(size_scale**2 + settings.INTERVAL_BORDER * sizes * self._step_deviation)
+        return scale, np.hypot(size_scale, settings.INTERVAL_BORDER * self._beyond_borders())
+
+    def _beyond_borders(self) -> FloatArray:
+        """About how many records lie on the other side of a border than the point of the synopsis that stands for them.
+
+        Shape (k,), with those that come from other cells. Records are spread around a point like the points of its cell
+        of the correction, and as widely as points are apart. Half of a normal law's bound on its tail.
+        """
+        assert self.correction is not None
+        points, weights, k = self.points.points, self.points.weights, len(self.centroids)
+        labels, _ = assign(self.points, self.centroids)
+        cells, held = assign(self.points, self.correction.means)
+        width = np.broadcast_to(self.spacing * settings.INTERVAL_POINT, points.shape)
+        if self.kind == "hyperplanes":  # a point stands for all records of a cell
+            width = settings.INTERVAL_CELL * self.correction.bound[cells]
+        spread = width**2 + _variances(points, weights, cells, len(held))[cells]
+        squares = np.zeros((len(points), k))
+        for x, c in zip(points.T, self.centroids.T, strict=True):
+            squares += (x[:, None] - c) ** 2
+        rows = np.arange(len(points))
+        apart = np.sqrt(((self.centroids[:, None] - self.centroids) ** 2).sum(axis=2))
+        margins = (squares - squares[rows, labels][:, None]) / np.maximum(2 * apart[labels], 1e-12)
+        margins[rows, labels] = np.inf
+        other = margins.argmin(axis=1)
+        along = (self.centroids[other] - self.centroids[labels]) / np.maximum(apart[labels, other], 1e-12)[:, None]
+        deviations = margins[rows, other] ** 2 / np.maximum((along**2 * spread).sum(axis=1), 1e-24)
+        beyond = weights * 0.5 * np.exp(-0.5 * np.minimum(deviations, settings.INTERVAL_FAR))
+        both = np.bincount(labels, beyond, minlength=k) + np.bincount(other, beyond, minlength=k)
+        return np.asarray(both, np.float64)
 
     def clipped(self) -> FloatArray:
         """What the step on the records cut off the means, as the synopsis shows it, (k, d): an interval reaches there.
@@ -259,6 +287,16 @@ class _Model:
             max(factor * (signal / 100) ** slope * d**wide, 1.0),
             max(size_factor * (signal / 100) ** size_slope * d**size_wide, 1.0),
         )
+
+
+def _variances(points: FloatArray, weights: FloatArray, cells: IntArray, m: int) -> FloatArray:
+    """Of the points in each of m cells, (m, d)."""
+    held = np.maximum(np.bincount(cells, weights, minlength=m), 1e-300)
+    columns = []
+    for x in points.T:
+        mean = np.bincount(cells, weights * x, minlength=m) / held
+        columns.append(np.bincount(cells, weights * (x - mean[cells]) ** 2, minlength=m) / held)
+    return np.stack(columns, axis=1)
 
 
 def _parts(kind: str, m: int, n_features: int) -> int:

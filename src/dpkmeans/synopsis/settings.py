@@ -52,8 +52,8 @@ FEW_CLUSTERS_SIGNAL = 4.5  # N·ε per feature; if there is so much
 
 # #one-mean-in-two-steps
 TWO_STEPS_SIGNAL = 5.5  # N·ε per feature; from here on two steps are no worse than one
-ONE_MEAN_SIGNAL = 30.0  # N·ε per feature; up to here one mean, in a box that is too wide, in place of a tree
-ONE_MEAN_CLUSTER_SIGNAL = 3.0  # signal per feature; the same
+ONE_MEAN_SIGNAL = 100.0  # N·ε per feature; up to here one mean, in a box that is too wide, in place of a tree (30)
+ONE_MEAN_CLUSTER_SIGNAL = 4.0  # signal per feature; the same (3 and 5 on 148 cells, 3 on 141 more)
 NEAR_SIGNAL, MAX_NEAR_SHARE = 10.0, 0.1  # N·ε times the share of ε for the question between them, and the most of ε
 NEAR_DEVIATIONS = 2.0  # of the first mean; the noise of a cube hardly reaches further (1.75 and 3 were tried)
 MIN_NEAR = 0.6  # of all values within them: then the second mean is clipped to them (0.5 took digits for a point)
@@ -267,9 +267,12 @@ INTERVAL_MOVE = 0.5  # of the move of the step, in a scale (0.3 to 1 alike on 76
 INTERVAL_SPREAD = 0.05  # of the deviation of a cell, in a scale after a step (0.02 to 0.1)
 INTERVAL_SIGNAL = {"grid": 300.0, "tree": 30.0, "hyperplanes": 30.0}  # records a cell over noise; from there as 1/√
 INTERVAL_SIDE = 0.2  # of the side of a cell, in a scale without a step (0.05 to 0.6)
-INTERVAL_BORDER = 0.07  # records that a border may move, squared, for each record times the noise of a count
+INTERVAL_BORDER = 0.2  # of the records beyond a border, in the scale of a size after a correction (0.1 to 0.8)
+INTERVAL_POINT = 0.5  # of the distance between points: how far records are spread around one (0.3 and 1)
+INTERVAL_CELL = 0.15  # of the radius of a cell, in place of it, for hyperplanes (0.3 to 0.8)
+INTERVAL_FAR = 1000.0  # squared deviations; no record is farther beyond a border
 INTERVAL_STEP_FACTORS = {"grid": (1.3, 1.5), "tree": (1.25, 1.5), "hyperplanes": (3.4, 1.5)}  # coordinates, sizes
-INTERVAL_CORRECTED_FACTORS = {"grid": (2.0, 2.2), "tree": (2.4, 2.2), "hyperplanes": (3.4, 2.5)}  # after a correction
+INTERVAL_CORRECTED_FACTORS = {"grid": (2.0, 2.0), "tree": (2.4, 2.2), "hyperplanes": (3.4, 4.0)}  # after a correction
 INTERVAL_FACTORS = {"tree": (1.15, 3.6), "hyperplanes": (3.6, 2.3)}  # without a re-centring step
 INTERVAL_GRID_FACTORS = ((1.7, -0.25, 0.0), (1.9, -0.3, 0.5))  # c · (signal/100)^a · d^b
 
