@@ -30,7 +30,7 @@ QUARTERS = 4  # of a side; the lower, middle and upper half are two of them each
 class BoxFit(Enum):
     """What is known of the public box."""
 
-    TIGHT = "most records lie outside every box of half its sides"
+    TIGHT = "a good part of the records lies outside every box of half its sides"
     LOOSE = "nearly all records lie in a box of half its sides"
     UNKNOWN = "neither, or it was not asked"
 

@@ -278,7 +278,7 @@ def separate_duplicates(centroids: FloatArray, box: FloatArray, rng: np.random.G
 
 
 def synopsis(*, n_records: int | None = None) -> SynopsisMethod:
-    """The default: a private synopsis, Lloyd on it to a fixed point, one private re-centring step where it helps."""
+    """The default: a private synopsis, Lloyd on it to a fixed point, one private step on the records where it helps."""
     return SynopsisMethod("synopsis", counted(n_records))
 
 

@@ -1,7 +1,7 @@
 """Which synopsis, and how much of ε for what: decided from public and released quantities alone.
 
-Every rule below is a function of `signal` = N·ε/k, the number of records per cluster times ε, and of the number of
-features. `settings` has the numbers, and docs/decisions/0001-synopsis.md the trials behind them.
+Every rule below is a function of `signal` = N·ε/k, the number of records per cluster times ε, of k, of the number of
+features, and of what was released about the box. `settings` has the numbers, and docs/decisions/0001-synopsis.md the trials behind them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Builder = Grid | Tree | Hyperplanes | Histogram
 
 @dataclass(frozen=True)
 class Plan:
-    """A synopsis with its budget, and the budget and reach of the step that corrects it, if there is one."""
+    """A synopsis with its budget, and the budget and reach of the private step on the records, if there is one."""
 
     builder: Builder
     synopsis_epsilon: Epsilon

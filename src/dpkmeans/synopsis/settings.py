@@ -1,7 +1,7 @@
 """Every constant of the synopsis, with its unit and, as `#anchor`, the section of ADR 0001 that explains it.
 
 ADR 0001 is docs/decisions/0001-synopsis.md. Shares are of the budget of their part. `signal` = N·ε/k is the number of
-records per cluster times ε; it and the number d of features are the quantities that the plan depends on.
+records per cluster times ε; it, k and the number d of features are the quantities that the plan depends on.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ MIN_RECENTRE_SIGNAL = 55.0  # signal; but not below this
 EXTRAPOLATION = 0.75  # of the next Lloyd step
 
 # #correction
-CORRECT_CLUSTERS = 5  # clusters; so many at least, on a grid or a tree (hyperplanes are always corrected)
+CORRECT_CLUSTERS = 5  # clusters; so many at least, on a grid or a tree (with hyperplanes any number is)
 CORRECT_FEW_SIGNAL = 60.0  # signal per feature; up to here, in up to 2 features
 CORRECT_SIGNAL = 50.0  # signal per feature and cluster; up to here, in more features
 GRID_CORRECT_SIGNAL = 160.0  # signal times squared features; from here on a grid is corrected
