@@ -71,6 +71,7 @@ HARD = [
     *(("lattice", e, t) for e, t in ((0.1, "1.03"), (0.5, "1.003"), (1.0, "1.001"))),
     *(("7m", e, t) for e, t in ((0.1, "1.001"), (0.5, "1.0005"), (1.0, "1.0005"))),
     ("a2", 1.0, "1.01"),
+    *((f"{name}:1000m", e, "") for name in ("s1", "house", "lifesci", "unequal") for e in (0.5, 1.0)),
     *((name, e, t) for name in ("digits", "handwritten") for e, t in ((0.1, "2.0"), (0.5, "1.7"), (1.0, "1.5"))),
     *(("unequal", e, t) for e, t in ((0.1, "1.6"), (0.5, "1.12"), (1.0, "1.07"))),
 ]
