@@ -199,7 +199,7 @@ MAX_ZOOM_NOISE = 0.4  # of the records; where a choice may be off by more, there
 ZOOM_DOUBT = 1.0  # deviations by which the released number of records may be too small for that (0 and 2 tried)
 ZOOM_AGAIN_DEVIATION = 0.15  # half sides of the box that was found; with a mean noisier than this, once more
 MIN_HALVINGS = 0.5  # on average over the features; a box that is hardly smaller is not taken
-MAX_ZOOMS = 3  # rounds
+MAX_ZOOMS = 6  # rounds; each makes a side up to 8 times shorter (3 left House in a box 1000 times too wide at 1.8)
 MAX_ZOOM_SHARE = 0.15  # of ε; once more is spent, no round begins
 
 # #uneven-sides
