@@ -1,7 +1,8 @@
 """Which synopsis, and how much of ε for what: decided from public and released quantities alone.
 
 Every rule below is a function of `signal` = N·ε/k, the number of records per cluster times ε, of k, of the number of
-features, and of what was released about the box. `settings` has the numbers, and docs/decisions/0001-synopsis.md the trials behind them.
+features, and of what was released about the box. `settings` has the numbers, and docs/decisions/0001-synopsis.md the
+trials behind them.
 """
 
 from __future__ import annotations
