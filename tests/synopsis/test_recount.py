@@ -43,23 +43,22 @@ def spends(first: float, **options) -> list[tuple[str, Epsilon]]:
     return [(spend.label, spend.epsilon) for spend in ledger.spends]
 
 
-def price(n: float, d: int) -> float:
-    return price_of_halving(Budget(EPSILON, n, math.sqrt(2) / float(FIRST)), d)
+def price(n: float) -> float:
+    return price_of_halving(Budget(EPSILON, n, math.sqrt(2) / float(FIRST)), constants.RECOUNT_FEATURES)
 
 
-@pytest.mark.parametrize("d", constants.RECOUNT_FEATURES)
-def test_records_are_counted_again_where_noise_may_be_why_there_is_no_zoom(d):
-    enough = next(n for n in range(1, 10_000) if price(n, d) > 0)
+def test_records_are_counted_again_where_noise_may_be_why_there_is_no_zoom():
+    enough = next(n for n in range(1, 10_000) if price(n) > 0)
     for first in (0.7 * enough, enough - 1.0):
-        assert spends(first, d=d) == [(LABEL, EPSILON.share(constants.RECOUNT_SHARE))]
-    assert spends(float(enough), d=d) == []
-    assert spends(1.0, d=d) == []  # nor where there are too few in any case
+        assert spends(first) == [(LABEL, EPSILON.share(constants.RECOUNT_SHARE))]
+    assert spends(float(enough)) == []
+    assert spends(1.0) == []  # nor where there are too few in any case
 
 
 @pytest.mark.parametrize(
     ("first", "options"),
-    [(800.0, {"public": True}), (800.0, {"d": 2}), (800.0, {"d": 5}), (1e5, {})],
-    ids=["a public number", "two features", "five features", "many records"],
+    [(800.0, {"public": True}), (800.0, {"d": 2}), (800.0, {"d": 4}), (1e5, {})],
+    ids=["a public number", "two features", "four features", "many records"],
 )
 def test_records_are_not_counted_again_where_nothing_hangs_on_it(first, options):
     assert spends(first, **options) == []
@@ -103,13 +102,12 @@ def test_the_second_count_has_the_noise_of_one_record_and_both_are_weighted_by_t
 
 
 @pytest.mark.parametrize("extra", [0.0, 0.3, 1e300])
-@pytest.mark.parametrize("d", constants.RECOUNT_FEATURES)
-def test_one_record_steers_nothing_but_through_the_noise_of_both_counts(d, extra):
+def test_one_record_steers_nothing_but_through_the_noise_of_both_counts(extra):
     """Exact losses of whole fits on neighbours, in a box four times as wide as the records."""
-    X = np.random.default_rng(d).random((1000, d))
+    X = np.random.default_rng(3).random((1000, constants.RECOUNT_FEATURES))
     asked = {"method": "synopsis", "n_clusters": 3, "epsilon": 0.1, "scale": None, "nulls": "midpoint"}
     request = FitRequest(bounds=(0, 4), **asked)
-    sides = (run_of(request, X), run_of(request, np.vstack([X, np.full(d, extra)])))
+    sides = (run_of(request, X), run_of(request, np.vstack([X, np.full(constants.RECOUNT_FEATURES, extra)])))
     labels = set()
     for seed in range(6):
         replayed = replay(*sides, seed)

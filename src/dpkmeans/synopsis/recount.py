@@ -23,7 +23,7 @@ def recount(
 ) -> NoisyTotal:
     """The total, or a better one of both counts, weighted by their precision; a share of what `budget` has is spent."""
     many = replace(budget, n=budget.n + settings.RECOUNT_DOUBT * budget.deviation, deviation=0.0)
-    may_change = n_wide in settings.RECOUNT_FEATURES and price_of_halving(budget, n_wide) <= 0 < price_of_halving(
+    may_change = n_wide == settings.RECOUNT_FEATURES and price_of_halving(budget, n_wide) <= 0 < price_of_halving(
         many, n_wide
     )
     if not may_change or share_of(budget.epsilon.nano, settings.RECOUNT_SHARE) == 0:

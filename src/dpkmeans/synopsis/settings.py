@@ -14,7 +14,7 @@ import numpy as np
 COUNT_SHARE = 0.03  # of ε, for the number of records
 RECOUNT_SHARE = 0.06  # of ε, to count once more where a zoom depends on it (0.05 and 0.08 alike)
 RECOUNT_DOUBT = 2.0  # deviations by which the first count may be too small (1.2 and 1.5 gained less)
-RECOUNT_FEATURES = 3, 4  # features; in fewer, a grid resolves a loose box (costs rose by 1 %)
+RECOUNT_FEATURES = 3  # features; in fewer, a grid resolves a loose box, and in 4 a zoom needs more records
 MIN_SIGNAL = 10.0  # signal; a fit below it, or below `WARN_SIGNAL` per feature, warns
 
 # #what-decides
