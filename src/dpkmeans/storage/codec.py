@@ -28,6 +28,7 @@ DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 ARITHMETICS: tuple[Literal["exact integers"], Literal["floating point"]] = ("exact integers", "floating point")
 BOUNDS: tuple[Literal["given"], Literal["from data"], Literal["estimated"]] = ("given", "from data", "estimated")
 
+CORRECTION = "asked", "found", "found_bound"  # its names in a file, from version 2 of a certificate on
 MAX_TEXT = 10_000  # characters
 MAX_REACH = 1e3  # of a step on the records, in unit coordinates; none comes near it
 MARGIN = 1e-9  # by which a point may lie outside its box, in unit coordinates: rounding
@@ -170,9 +171,6 @@ def decode_schema(plain: Any, bounds: Bounds, names: tuple[str, ...] | None) -> 
     if schema.coordinates != names or not all(known):
         raise ValueError("a schema that does not fit the features")
     return schema
-
-
-CORRECTION = "asked", "found", "found_bound"  # its names in a file, from version 2 of a certificate on
 
 
 def encode_certificate(certificate: Certificate) -> dict[str, Any]:
